@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,28 @@ from dmlvk.arrays import result_memory
 from dmlvk.arrays.conversion import Casting, converted
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError, OutOfMemoryError
-from dmlvk.support.parallel_copies import MOST_COPIERS, share
+from dmlvk.support.shared_work import Helpers
 from dmlvk.tensors import TensorDesc, elements_overlap
+
+MOST_COPIERS = 4
+"""Threads that work at a copy, the one that wants it included. More are in each other's way where several threads copy
+at once, and no faster where one does."""
+
+_helpers = Helpers("dmlvk-copy")
+
+
+def share(parts: Sequence[tuple[npt.NDArray[Any], npt.NDArray[Any]]]) -> None:
+    """Copies arrays, with as many threads as there are parts.
+
+    Args:
+        parts: where to, and from where; of one shape.
+    """
+    _helpers.share([functools.partial(_copy, *part) for part in parts], len(parts))
+
+
+def _copy(destination: npt.NDArray[Any], source: npt.NDArray[Any]) -> None:
+    destination[...] = source
+
 
 _INTEGERS_ARE_LONG = np.asarray(1).dtype == np.int64
 

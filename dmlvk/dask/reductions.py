@@ -16,8 +16,8 @@ from dmlvk.errors import InvalidArgumentError
 from dmlvk.objects.portable import default_device
 from dmlvk.operators import FeatureLevel, OperatorDesc, ReduceFunction, check_operator
 from dmlvk.operators.arithmetic import ElementWiseDivide, ElementWiseSqrt
-from dmlvk.operators.logarithm import ElementWiseLog
 from dmlvk.operators.reduction import Reduce
+from dmlvk.operators.transcendental import ElementWiseLog
 from dmlvk.support.integers import checked_integer, checked_integers
 from dmlvk.tensors import TensorDesc
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from dmlvk.dynamic.coefficients import coefficients_of
-from dmlvk.dynamic.sizes import Guards, is_dynamic
+from dmlvk.dynamic.sizes import DynamicSize, Guards, is_dynamic
 from dmlvk.dynamic.vectors import Integers, NumberVector
 from dmlvk.graphs.launching import Launcher, Lies, OpenLaunch, PlaceNumber
 from dmlvk.graphs.network import Network, NetworkValue
@@ -33,6 +32,36 @@ from dmlvk.support.collection import collection_paused
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
+
+
+def coefficients_of(value: Any, sizes: Sequence[Any]) -> tuple[Any, list[int]]:
+    """A number as a sum of multiples of some open sizes and a rest without them.
+
+    Args:
+        value: an integer or a dynamic size.
+
+    Returns:
+        The rest, and how often it has each.
+
+    Raises:
+        ValueError: when they are in it otherwise.
+    """
+    found = [0] * len(sizes)
+    if not isinstance(value, DynamicSize):
+        return value, found
+    atoms = {next(iter(size.terms))[0]: number for number, size in enumerate(sizes)}
+    rest: Any = value
+    for monomial, coefficient in value.terms.items():
+        if atoms.keys().isdisjoint(monomial):
+            continue
+        if len(monomial) > 1:
+            raise ValueError("a product of an open size and another number")
+        found[atoms[monomial[0]]] = coefficient
+        rest = rest - coefficient * sizes[atoms[monomial[0]]]
+    if isinstance(rest, DynamicSize) and rest.guards.mentions(rest.terms, atoms):
+        raise ValueError("a quotient of an open size")
+    return rest, found
+
 
 MOST_OPERANDS = 16  # Buffers that a kernel of a graph binds at most
 

@@ -2,7 +2,7 @@
 
 from dmlvk.operators import families
 from dmlvk.operators.block_weights import DequantizeBlocks
-from dmlvk.operators.brain_floats import ElementWiseRoundBfloat16
+from dmlvk.operators.cast import ElementWiseRoundBfloat16
 from dmlvk.operators.checks import check_operator
 from dmlvk.operators.declaration import (
     OPERATORS,

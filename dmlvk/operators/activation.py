@@ -350,28 +350,3 @@ class ActivationThresholdedRelu(OneInput):
         accuracy=EXACT,
         support=_SUPPORT,
     )
-
-
-__all__ = [
-    "ActivationCelu",
-    "ActivationElu",
-    "ActivationGelu",
-    "ActivationHardSigmoid",
-    "ActivationHardSwish",
-    "ActivationIdentity",
-    "ActivationLeakyRelu",
-    "ActivationLinear",
-    "ActivationParameterizedRelu",
-    "ActivationParametricSoftplus",
-    "ActivationRelu",
-    "ActivationReluGrad",
-    "ActivationScaledElu",
-    "ActivationScaledTanh",
-    "ActivationShrink",
-    "ActivationSigmoid",
-    "ActivationSoftplus",
-    "ActivationSoftsign",
-    "ActivationSwish",
-    "ActivationTanh",
-    "ActivationThresholdedRelu",
-]

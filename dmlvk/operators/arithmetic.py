@@ -215,18 +215,3 @@ class ElementWiseSubtract(OperatorDesc):
             Support("5_1", (1, 8), TYPES_TO_64),
         ),
     )
-
-
-__all__ = [
-    "ElementWiseAdd",
-    "ElementWiseAdd1",
-    "ElementWiseDifferenceSquare",
-    "ElementWiseDivide",
-    "ElementWiseMean",
-    "ElementWiseModulusFloor",
-    "ElementWiseModulusTruncate",
-    "ElementWiseMultiply",
-    "ElementWiseRecip",
-    "ElementWiseSqrt",
-    "ElementWiseSubtract",
-]

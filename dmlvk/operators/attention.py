@@ -13,8 +13,6 @@ from dmlvk.operators.shapes import Described, Draft, check_sizes, member_text, r
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
 
-__all__ = ["MultiheadAttention", "MultiheadAttention1", "MultiheadAttentionMaskType"]
-
 
 class MultiheadAttentionMaskType(enum.IntEnum):
     """DML_MULTIHEAD_ATTENTION_MASK_TYPE: what MaskTensor says of the keys that queries may see."""

@@ -103,14 +103,3 @@ class ElementWiseBitXor(TwoInputs):
     declaration: ClassVar = elementwise(
         "a ^ b", in_place=BOTH, moves=("a_tensor", "b_tensor", "output_tensor"), accuracy=EXACT, support=_SUPPORT
     )
-
-
-__all__ = [
-    "ElementWiseBitAnd",
-    "ElementWiseBitCount",
-    "ElementWiseBitNot",
-    "ElementWiseBitOr",
-    "ElementWiseBitShiftLeft",
-    "ElementWiseBitShiftRight",
-    "ElementWiseBitXor",
-]

@@ -21,8 +21,6 @@ from dmlvk.operators.shapes import Draft, check_dimension_count, check_length, c
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
 
-__all__ = ["Convolution", "ConvolutionDirection", "ConvolutionMode"]
-
 _MOST = 2**31  # What places along an axis stay below, padding and strides counted in
 
 

@@ -292,22 +292,3 @@ class ElementWiseThreshold(Scaled):
             Support("3_0", (1, 8), TYPES_TO_32),
         ),
     )
-
-
-__all__ = [
-    "ElementWiseAbs",
-    "ElementWiseCeil",
-    "ElementWiseClip",
-    "ElementWiseClip1",
-    "ElementWiseClipGrad",
-    "ElementWiseClipGrad1",
-    "ElementWiseFloor",
-    "ElementWiseIdentity",
-    "ElementWiseIf",
-    "ElementWiseMax",
-    "ElementWiseMin",
-    "ElementWiseNegate",
-    "ElementWiseRound",
-    "ElementWiseSign",
-    "ElementWiseThreshold",
-]

@@ -25,17 +25,6 @@ from dmlvk.operators.shapes import Described, Draft, check_length, check_sizes, 
 from dmlvk.operators.type_groups import ALL_TYPES, EXACT, FLOATS, TYPES_TO_32, TYPES_TO_64
 from dmlvk.tensors import TensorDesc
 
-__all__ = [
-    "DiagonalMatrix",
-    "DiagonalMatrix1",
-    "FillValueConstant",
-    "FillValueSequence",
-    "Fold",
-    "SliceGrad",
-    "Unfold",
-    "ValueScale2d",
-]
-
 
 def _any_output(desc: Described) -> Mapping[str, Sequence[int]]:
     return {}

@@ -351,6 +351,3 @@ class ReverseSubsequences(OperatorDesc):
             Support("5_0", (1, 8), ALL_TYPES, sequence_lengths_tensor=(DataType.UINT64, DataType.UINT32)),
         ),
     )
-
-
-__all__ = ["Gather", "GatherElements", "GatherNd", "GatherNd1", "OneHot", "ReverseSubsequences", "Scatter", "ScatterNd"]

@@ -138,6 +138,3 @@ class ConvolutionInteger(OperatorDesc):
             ),
         ),
     )
-
-
-__all__ = ["ConvolutionInteger", "MatrixMultiplyInteger"]

@@ -12,8 +12,6 @@ from dmlvk.operators.shapes import Draft, refuse
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
 
-__all__ = ["LocalResponseNormalization", "LocalResponseNormalizationGrad"]
-
 
 def _check_numbers(desc: LocalResponseNormalization | LocalResponseNormalizationGrad | Draft) -> None:
     if desc.local_size < 1:

@@ -139,18 +139,3 @@ class ElementWiseIsNan(OneInput):
             Support("3_0", (1, 8), FLOATS, output_tensor=BOOLEANS),
         ),
     )
-
-
-__all__ = [
-    "ElementWiseIsInfinity",
-    "ElementWiseIsNan",
-    "ElementWiseLogicalAnd",
-    "ElementWiseLogicalEquals",
-    "ElementWiseLogicalGreaterThan",
-    "ElementWiseLogicalGreaterThanOrEqual",
-    "ElementWiseLogicalLessThan",
-    "ElementWiseLogicalLessThanOrEqual",
-    "ElementWiseLogicalNot",
-    "ElementWiseLogicalOr",
-    "ElementWiseLogicalXor",
-]

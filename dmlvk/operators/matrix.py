@@ -13,8 +13,6 @@ from dmlvk.operators.shapes import Draft, check_dimension_count, check_sizes, re
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
 
-__all__ = ["Gemm", "MatrixTransform"]
-
 
 class MatrixTransform(enum.IntEnum):
     """DML_MATRIX_TRANSFORM: whether GEMM takes a matrix with its last two dimensions exchanged."""

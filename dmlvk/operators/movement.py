@@ -31,8 +31,6 @@ from dmlvk.operators.shapes import (
 from dmlvk.operators.type_groups import ALL_TYPES, EXACT, TYPES_TO_32
 from dmlvk.tensors import TensorDesc
 
-__all__ = ["Join", "Slice", "Slice1", "Split"]
-
 _WITHOUT_BYTES = (DataType.FLOAT32, DataType.FLOAT16, DataType.INT32, DataType.INT16, DataType.UINT32, DataType.UINT16)
 
 MOVED = "Elements are moved bit by bit: denormals and the payloads of NaN stay as they are."

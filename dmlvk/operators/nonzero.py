@@ -68,6 +68,3 @@ class NonzeroCoordinates(OperatorDesc):
             ),
         ),
     )
-
-
-__all__ = ["NonzeroCoordinates"]

@@ -21,14 +21,6 @@ from dmlvk.operators.shapes import Draft, WithInput, check_axis, check_dimension
 from dmlvk.operators.type_groups import DENORMALS_DECISION, FLOATS
 from dmlvk.tensors import TensorDesc
 
-__all__ = [
-    "BatchNormalization",
-    "LpNormalization",
-    "MeanVarianceNormalization",
-    "MeanVarianceNormalization1",
-    "MeanVarianceNormalization2",
-]
-
 FUSED_DECISION = (
     "A fused activation is applied to results that were rounded to the tensors' data type: the bits are those of the "
     "operator without it, followed by the activation. It needs the feature level that the activation itself needs."

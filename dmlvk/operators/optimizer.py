@@ -12,8 +12,6 @@ from dmlvk.operators.shapes import Draft, refuse
 from dmlvk.operators.type_groups import DENORMALS_DECISION, FLOATS
 from dmlvk.tensors import TensorDesc
 
-__all__ = ["AdamOptimizer"]
-
 _INPUTS = ("input_parameters_tensor", "input_first_moment_tensor", "input_second_moment_tensor", "gradient_tensor")
 _OUTPUTS = ("output_parameters_tensor", "output_first_moment_tensor", "output_second_moment_tensor")
 _STEP_TYPES = (DataType.UINT32, *FLOATS)

@@ -21,19 +21,6 @@ from dmlvk.operators.shapes import Draft, WithCount, WithWindows, check_length, 
 from dmlvk.operators.type_groups import EXACT, FLOATS, TYPES_TO_64
 from dmlvk.tensors import TensorDesc
 
-__all__ = [
-    "AveragePooling",
-    "AveragePooling1",
-    "AveragePoolingGrad",
-    "LpPooling",
-    "LpPooling1",
-    "MaxPooling",
-    "MaxPooling1",
-    "MaxPooling2",
-    "MaxPoolingGrad",
-    "MaxUnpooling",
-]
-
 Pooling: TypeAlias = (
     "MaxPooling | MaxPooling1 | MaxPooling2 | AveragePooling | AveragePooling1 | LpPooling | LpPooling1"
 )

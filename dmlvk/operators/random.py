@@ -53,6 +53,3 @@ class RandomGenerator(OperatorDesc):
         accuracy=EXACT,
         support=(Support("3_0", (4, 4), (DataType.UINT32,)), Support("4_0", (1, 8), (DataType.UINT32,))),
     )
-
-
-__all__ = ["RandomGenerator", "RandomGeneratorType"]

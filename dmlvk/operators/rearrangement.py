@@ -23,18 +23,6 @@ from dmlvk.operators.shapes import Draft, refuse
 from dmlvk.operators.type_groups import ALL_TYPES, EXACT, FLOATS, TYPES_TO_32, TYPES_TO_64
 from dmlvk.tensors import TensorDesc
 
-__all__ = [
-    "DepthSpaceOrder",
-    "DepthToSpace",
-    "DepthToSpace1",
-    "Padding",
-    "Padding1",
-    "PaddingMode",
-    "SpaceToDepth",
-    "SpaceToDepth1",
-    "Tile",
-]
-
 
 class PaddingMode(enum.IntEnum):
     """DML_PADDING_MODE: what PADDING puts around a tensor."""

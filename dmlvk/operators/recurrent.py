@@ -22,8 +22,6 @@ from dmlvk.operators.shapes import Draft, check_sizes, refuse
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc, TensorFlags
 
-__all__ = ["Gru", "Lstm", "RecurrentNetworkDirection", "Rnn"]
-
 
 class RecurrentNetworkDirection(enum.IntEnum):
     """DML_RECURRENT_NETWORK_DIRECTION: from which end sequences are gone through, or from both at once."""

@@ -29,8 +29,6 @@ from dmlvk.operators.type_groups import (
 )
 from dmlvk.tensors import TensorDesc
 
-__all__ = ["Argmax", "Argmin", "AxisDirection", "Reduce", "ReduceFunction"]
-
 _INDICES = (DataType.INT64, DataType.INT32, DataType.UINT64, DataType.UINT32)
 
 SUM_DECISION = (

@@ -267,15 +267,3 @@ class Upsample2d(OperatorDesc):
         accuracy=_ACCURACY,
         support=(Support("1_0", (4, 5), FLOATS),),
     )
-
-
-__all__ = [
-    "InterpolationMode",
-    "Resample",
-    "Resample1",
-    "Resample2",
-    "Resample3",
-    "ResampleGrad",
-    "ResampleGrad1",
-    "Upsample2d",
-]

@@ -88,6 +88,3 @@ class CumulativeProduct(OneInput):
             Support("5_0", (1, 8), FLOATS_WORDS_AND_PAIRS),
         ),
     )
-
-
-__all__ = ["CumulativeProduct", "CumulativeSummation"]

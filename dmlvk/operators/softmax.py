@@ -111,13 +111,3 @@ class ActivationSoftmax1(AlongAxes):
     declaration: ClassVar = ActivationSoftmax.declaration.version(
         decisions=(_SPECIAL_ROWS, _SHARE_OF_NOTHING, _ORDER, _AXES), computed_as="ACTIVATION_SOFTMAX", **_ALONG_AXES
     )
-
-
-__all__ = [
-    "ActivationHardmax",
-    "ActivationHardmax1",
-    "ActivationLogSoftmax",
-    "ActivationLogSoftmax1",
-    "ActivationSoftmax",
-    "ActivationSoftmax1",
-]

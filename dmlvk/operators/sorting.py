@@ -72,6 +72,3 @@ class TopK1(OperatorDesc):
     declaration: ClassVar = TopK.declaration.version(
         formula="the K largest or smallest elements of each row, in order, and their places", support=_SUPPORT[1:]
     )
-
-
-__all__ = ["TopK", "TopK1"]

@@ -2,7 +2,7 @@
 
 To record one takes half a millisecond on an NVIDIA H200, where command pools are dear; to submit it again 20 µs.
 
-Barriers order an upload before the dispatches that are submitted later (``recorded_operations.py``), and a download
+Barriers order an upload before the dispatches that are submitted later (``recorder.py``), and a download
 behind those that were submitted before: nobody has to wait in between.
 """
 

@@ -19,8 +19,7 @@
 #endif
 
 #if INPUT_0_BITS < 64
-RESULT from_float32(uint x)
-{
+RESULT from_float32(uint x) {
 #if OUTPUT_BITS == 64
     return IS_FLOAT(OUTPUT_KIND) ? float64_from_float32(x) : integer64_from_float32(x, IS_SIGNED(OUTPUT_KIND));
 #else
@@ -35,8 +34,7 @@ RESULT from_float32(uint x)
 #endif
 }
 
-RESULT from_integer(uint x)
-{
+RESULT from_integer(uint x) {
 #if OUTPUT_BITS == 64
     uvec2 wide = uvec2(x, IS_SIGNED(INPUT_KIND) ? uint(int(x) >> 31) : 0u);
     if (!IS_FLOAT(OUTPUT_KIND)) {
@@ -58,8 +56,7 @@ RESULT from_integer(uint x)
 #endif
 }
 
-RESULT converted(uint x)
-{
+RESULT converted(uint x) {
     if (!IS_FLOAT(INPUT_KIND)) {
         return from_integer(extended(x, uint(INPUT_0_BITS), IS_SIGNED(INPUT_KIND)));
     }
@@ -70,8 +67,7 @@ RESULT converted(uint x)
 #endif
 }
 #else
-RESULT converted(uvec2 x)
-{
+RESULT converted(uvec2 x) {
     if (IS_FLOAT(INPUT_KIND)) {
         if (!IS_FLOAT(OUTPUT_KIND)) {
             uvec2 integer = integer_from_float64(x, uint(OUTPUT_BITS), IS_SIGNED(OUTPUT_KIND));

@@ -3,8 +3,7 @@
 #include "float16.glsl"
 
 // Bits beyond the half, which are dropped where it is stored, are seen.
-uint float16_or_more(uint x)
-{
+uint float16_or_more(uint x) {
     uint bits = float16_from_float32(x);
     return bits | bits >> 16;
 }

@@ -7,12 +7,10 @@
 #define OUTSIDE (parameters.attributes[2] != 0u)
 
 // Compares x - y, which may take more than 32 bits.
-bool is_at_least(uint x, uint y, int bound)
-{
+bool is_at_least(uint x, uint y, int bound) {
     return x >= y ? bound < 0 || x - y >= uint(bound) : bound < 0 && y - x <= uint(-bound);
 }
-bool is_at_most(uint x, uint y, int bound)
-{
+bool is_at_most(uint x, uint y, int bound) {
     return x >= y ? bound >= 0 && x - y <= uint(bound) : bound >= 0 || y - x >= uint(-bound);
 }
 
@@ -24,8 +22,7 @@ bool is_at_most(uint x, uint y, int bound)
 #define FILLING parameters.attributes[3]
 #endif
 
-ELEMENT element_at(uint number)
-{
+ELEMENT element_at(uint number) {
     uint x = number % WIDTH;
     uint y = number / WIDTH % HEIGHT;
     bool is_within = is_at_least(x, y, FIRST) && is_at_most(x, y, LAST);

@@ -29,8 +29,7 @@
         sum = DIVIDES_BY_POSITIONS_INSIDE ? with_quotient(sum, scaled, count) : with_number(sum, scaled); \
     }
 
-Double with_quotient(Double sum, float number, uint count)
-{
+Double with_quotient(Double sum, float number, uint count) {
     Double share = quotient_by(Double(number, 0.0), count);
     Double total = two_sum(sum.high, share.high);
     precise float low = (sum.low + share.low) + total.low;
@@ -40,8 +39,7 @@ Double with_quotient(Double sum, float number, uint count)
 #define STATE_WORDS 4u
 #define STATE(word) words_state[BASE_WORD(state) + STATE_WORDS * number + word]
 
-uint folded(uint number)
-{
+uint folded(uint number) {
     uint largest = 0u;
     uint found = 0u;
     Double sum = Double(0.0, 0.0);

@@ -17,9 +17,7 @@
 // number * factor + addend, times 2^exponent. When an operand is infinite or NaN, so is the sum. A sum of zero has the sign
 // bit `sign_of_zero`.
 struct Affine {
-    float number;
-    float factor;
-    float addend;
+    float number, factor, addend;
     int exponent;
     bool is_special;
     uint sign_of_zero;
@@ -28,16 +26,14 @@ struct Affine {
 int field_of(uint x) { return int((x >> 23) & 0xffu); }
 
 // The significand, from 1 up to 2, with the sign of x; zeros, infinities and NaN as they are.
-float significand_of(uint x)
-{
+float significand_of(uint x) {
     int field = field_of(x);
     uint number = (x & 0x807fffffu) | ONE_F32;
     return uintBitsToFloat(field == 0 ? x & SIGN_F32 : field == 255 ? x : number);
 }
 
 // x * scale + bias with exponents apart, for operands of any size. 36 operations.
-Affine affine(uint x, uint scale, uint bias)
-{
+Affine affine(uint x, uint scale, uint bias) {
     int field_x = field_of(x);
     int field_scale = field_of(scale);
     int field_bias = field_of(bias);
@@ -54,8 +50,7 @@ Affine affine(uint x, uint scale, uint bias)
 
 // Whether x * scale + bias may be computed as it stands: 2^-40 <= |scale| < 2^24, 2^-40 <= |bias| < 2^40, |x| < 2^80. Beside
 // such a bias a product below 2^-78, whose second word may be denormal, is too small to matter.
-bool is_plain(uint x, uint scale, uint bias)
-{
+bool is_plain(uint x, uint scale, uint bias) {
     int factor = int(scale & MAGNITUDE_F32);
     int addend = int(bias & MAGNITUDE_F32);
     return factor >= 0x2b800000 && factor < 0x4b800000 && addend >= 0x2b800000 && addend < 0x53800000
@@ -65,20 +60,16 @@ bool is_plain(uint x, uint scale, uint bias)
 // number * factor + addend = high + (middle + low), exactly; middle and low are at most an ulp of high or so, and one of them
 // is 0 where high has lost leading bits. 19 operations.
 struct AffineSum {
-    float high;
-    float middle;
-    float low;
+    float high, middle, low;
 };
-AffineSum affine_sum(float number, float factor, float addend)
-{
+AffineSum affine_sum(float number, float factor, float addend) {
     Double product = two_product(number, factor);
     Double sum = two_sum(product.high, addend);
     return AffineSum(sum.high, sum.low, product.low);
 }
 
 // The same in two words, the first one rounded to nearest but for what the second one's rounding, of 2^-46, may change.
-Double affine_words(AffineSum sum)
-{
+Double affine_words(AffineSum sum) {
     precise float rest = sum.middle + sum.low;
     return fast_two_sum(sum.high, rest);
 }
@@ -90,14 +81,12 @@ float rest_to_odd(AffineSum sum) { return uintBitsToFloat(rounded_to_odd(two_sum
 // to 2^-21 of it, matters (the test of A. Ziv, «Fast evaluation of elementary mathematical functions with correctly rounded
 // last bit», 1991). Where the product was exact, as with a scale of few bits, there is no such rounding; and there ties are
 // frequent.
-bool is_undecided_sum(AffineSum sum, Double words)
-{
+bool is_undecided_sum(AffineSum sum, Double words) {
     precise float check = words.high + words.low * 1.00000095;
     bool was_exact = (floatBitsToUint(sum.low) & MAGNITUDE_F32) == 0u;
     return !was_exact && floatBitsToInt(check) != floatBitsToInt(words.high);
 }
-float rounded_affine(AffineSum sum)
-{
+float rounded_affine(AffineSum sum) {
     Double words = affine_words(sum);
     precise float result = words.high;
     if (is_undecided_sum(sum, words)) {
@@ -107,8 +96,7 @@ float rounded_affine(AffineSum sum)
 }
 
 // The bits of a significand that was rounded, with its exponent: denormals are zeros, overflow is an infinity.
-uint with_exponent(uint significand, Affine value)
-{
+uint with_exponent(uint significand, Affine value) {
     int magnitude = int(significand & MAGNITUDE_F32);
     int field = (magnitude >> 23) + value.exponent;
     uint sign = magnitude == 0 ? value.sign_of_zero : significand & SIGN_F32;
@@ -121,8 +109,7 @@ uint with_exponent(uint significand, Affine value)
 }
 
 // 26 operations where the operands are plain.
-uint affine_f32(uint x, uint scale, uint bias)
-{
+uint affine_f32(uint x, uint scale, uint bias) {
     precise float number = uintBitsToFloat(x);
     precise float factor = uintBitsToFloat(scale);
     precise float addend = uintBitsToFloat(bias);
@@ -142,8 +129,7 @@ uint affine_f32(uint x, uint scale, uint bias)
 
 // The same for plain operands, and for a bias of zero beside a plain scale, where the product alone is rounded
 // (FAST_PATH_OPERATION, elementwise_contiguous.glsl).
-uint ordinary_affine_f32(uint x, uint scale, uint bias, out bool needs_slow_path)
-{
+uint ordinary_affine_f32(uint x, uint scale, uint bias, out bool needs_slow_path) {
     uint magnitude = x & MAGNITUDE_F32;
     precise float number = uintBitsToFloat(x);
     precise float product = number * uintBitsToFloat(scale) + uintBitsToFloat(bias);
@@ -156,8 +142,7 @@ uint ordinary_affine_f32(uint x, uint scale, uint bias, out bool needs_slow_path
 }
 
 // Rounded to odd first, so that rounding to float16 is the only rounding to nearest.
-uint affine_f16(uint x, uint scale, uint bias)
-{
+uint affine_f16(uint x, uint scale, uint bias) {
     Affine value = affine(float32_from_float16(x), scale, bias);
     AffineSum sum = affine_sum(value.number, value.factor, value.addend);
     uint odd = rounded_to_odd(fast_two_sum(sum.high, rest_to_odd(sum)));

@@ -21,8 +21,7 @@
 #include "softsign.glsl"
 #endif
 
-uint activated(uint kind, uint x, uint first, uint second)
-{
+uint activated(uint kind, uint x, uint first, uint second) {
     uint special = first == ONE_F32 ? first : 0u; // as special_attribute.glsl has it
     switch (kind) {
     case 0u: return FORM(sigmoid, OPERAND)(x);

@@ -10,8 +10,7 @@ Double same_number(Double number) { return number; }
 ADD_SLOW_PATH_TERM(add_number_on_slow_path, same_number, LEAST_ORDINARY_TERM, LEAST_LARGE_TERM)
 
 // Adds the number that these bits are.
-void add_number(inout TermSum sum, uint bits)
-{
+void add_number(inout TermSum sum, uint bits) {
     uint magnitude = bits & MAGNITUDE_F32;
     bool is_zero = magnitude < SMALLEST_NORMAL_F32;
     if (!is_zero && magnitude - LEAST_ORDINARY_TERM >= LEAST_LARGE_TERM - LEAST_ORDINARY_TERM) {
@@ -22,14 +21,12 @@ void add_number(inout TermSum sum, uint bits)
 }
 
 // Adds a number so many times.
-Double multiple_of(float number, Double times)
-{
+Double multiple_of(float number, Double times) {
     Double product = two_product(number, times.high);
     precise float low = product.low + number * times.low;
     return fast_two_sum(product.high, low);
 }
-void add_multiple(inout TermSum sum, uint bits, Double times)
-{
+void add_multiple(inout TermSum sum, uint bits, Double times) {
     uint magnitude = bits & MAGNITUDE_F32;
     float number = uintBitsToFloat(bits);
     if (magnitude < SMALLEST_NORMAL_F32) {
@@ -50,8 +47,7 @@ void add_multiple(inout TermSum sum, uint bits, Double times)
 
 // The bits of number * 2^exponent, of which the first word's magnitude is from 1/2 up to 4, or which is 0: as a float32, and as a float16.
 uint result_f32(Double number, int exponent) { return result_times_power(number.high, exponent); }
-uint result_f16(Double number, int exponent)
-{
+uint result_f16(Double number, int exponent) {
     uint sign = (floatBitsToUint(number.high) & SIGN_F32) >> 16;
     return exponent > 20 ? sign | INFINITY_F16 : float16_from_number(rounded_to_odd(scaled_double(number, max(exponent, -60))));
 }

@@ -18,34 +18,29 @@ uint as_float16_result(float value) { return float16_from_float32(floatBitsToUin
 // What the device itself gives for float32 operands that are not denormal. NaN is any NaN; a sum or a difference may be a
 // denormal, which stands for the zero of its sign: it is exact, so that nobody sees how the device treats denormal results.
 // Kernels of several operators use them where they know enough of the operands (dmlvk/graphs/fusion/forms.py).
-uint plain_sum(uint a, uint b)
-{
+uint plain_sum(uint a, uint b) {
     precise float total = uintBitsToFloat(a) + uintBitsToFloat(b);
     return floatBitsToUint(total);
 }
-uint plain_difference(uint a, uint b)
-{
+uint plain_difference(uint a, uint b) {
     precise float difference = uintBitsToFloat(a) - uintBitsToFloat(b);
     return floatBitsToUint(difference);
 }
 // For products that are zero or at least 2^-126.
-uint plain_product(uint a, uint b)
-{
+uint plain_product(uint a, uint b) {
     precise float product = uintBitsToFloat(a) * uintBitsToFloat(b);
     return floatBitsToUint(product);
 }
 // Any a (also a denormal, which counts as zero) times a number that is neither NaN nor infinite. The magnitudes of a up to
 // `largest_vanishing` give zero; the product of the next larger one is at least 2^-126 before it is rounded.
-uint product_with_number(uint a, uint number, int largest_vanishing)
-{
+uint product_with_number(uint a, uint number, int largest_vanishing) {
     precise float product = uintBitsToFloat(a) * uintBitsToFloat(number);
     bool vanishes = int(a & MAGNITUDE_F32) <= largest_vanishing;
     return vanishes ? (a ^ number) & SIGN_F32 : floatBitsToUint(product);
 }
 // For operands of which none is denormal, |a| < 2^31 and |a * b| < 2^31. 5 operations. The product is computed 2^96 times as large: there
 // it is rounded as it should be, or it vanishes.
-uint product_of_bounded(uint a, uint b)
-{
+uint product_of_bounded(uint a, uint b) {
     precise float scaled = uintBitsToFloat(a) * 79228162514264337593543950336.0; // 2^96
     precise float scaled_product = scaled * uintBitsToFloat(b);
     float back = abs(scaled_product) < 9.31322575e-10 ? 0.0 : 1.26217745e-29; // 2^-30, 2^-96
@@ -54,8 +49,7 @@ uint product_of_bounded(uint a, uint b)
 }
 // For operands of which none is denormal and |b| < 2^31. 9 operations. The same decides here what vanishes; a product that does not is at
 // least 2^-126, whatever a device makes of one that was less before it was rounded.
-uint product_with_bounded(uint a, uint b)
-{
+uint product_with_bounded(uint a, uint b) {
     precise float product = uintBitsToFloat(a) * uintBitsToFloat(b);
     precise float scaled = uintBitsToFloat(b) * 79228162514264337593543950336.0; // 2^96
     precise float scaled_product = scaled * uintBitsToFloat(a);
@@ -65,23 +59,17 @@ uint product_with_bounded(uint a, uint b)
 }
 
 // a + b. 13 operations.
-uint add_f32(uint a, uint b)
-{
-    return as_result(uintBitsToFloat(plain_sum(without_denormal(a), without_denormal(b))));
-}
-uint add_f16(uint a, uint b)
-{
+uint add_f32(uint a, uint b) { return as_result(uintBitsToFloat(plain_sum(without_denormal(a), without_denormal(b)))); }
+uint add_f16(uint a, uint b) {
     precise float total = as_float16(a) + as_float16(b);
     return as_float16_result(total);
 }
 
 // a - b. 13 operations.
-uint subtract_f32(uint a, uint b)
-{
+uint subtract_f32(uint a, uint b) {
     return as_result(uintBitsToFloat(plain_difference(without_denormal(a), without_denormal(b))));
 }
-uint subtract_f16(uint a, uint b)
-{
+uint subtract_f16(uint a, uint b) {
     precise float difference = as_float16(a) - as_float16(b);
     return as_float16_result(difference);
 }
@@ -92,8 +80,7 @@ uint subtract_f16(uint a, uint b)
 // that round and flush in this order or that, or keep denormals. So a computed product that is not above 2^-126 is decided
 // by another one, 2^96 times as large: either its magnitude is 2^-30 to the bit, or the result is zero. (It may be NaN
 // where zero meets a large number.)
-uint multiply_f32(uint a, uint b)
-{
+uint multiply_f32(uint a, uint b) {
     float x = as_float32(a);
     float y = as_float32(b);
     precise float product = x * y;
@@ -108,8 +95,7 @@ uint multiply_f32(uint a, uint b)
     return magnitude > int(INFINITY_F32) ? NAN_F32 : number;
 }
 // Exact in float32, and never below 2^-48. Metal's products are never -0, so the sign of a zero is that of the operands.
-uint multiply_f16(uint a, uint b)
-{
+uint multiply_f16(uint a, uint b) {
     precise float product = as_float16(a) * as_float16(b);
     uint bits = as_float16_result(product);
     return (bits & 0x7fffu) == 0u ? (a ^ b) & 0x8000u : bits;
@@ -117,8 +103,7 @@ uint multiply_f16(uint a, uint b)
 
 // (a + b) / 2, rounded once. 21 operations. The sum is halved in its exponent; where it may overflow, the operands are
 // halved before: what a small one loses by that is far below the last place.
-uint mean_f32(uint a, uint b)
-{
+uint mean_f32(uint a, uint b) {
     float x = as_float32(a);
     float y = as_float32(b);
     precise float total = x + y;
@@ -130,22 +115,19 @@ uint mean_f32(uint a, uint b)
     uint halved = magnitude < 0x01000000 ? bits & SIGN_F32 : bits - SMALLEST_NORMAL_F32;
     return magnitude < 0x7f000000 ? halved : as_result(total_of_halves);
 }
-uint mean_f16(uint a, uint b)
-{
+uint mean_f16(uint a, uint b) {
     precise float mean = 0.5 * (as_float16(a) + as_float16(b));
     return as_float16_result(mean);
 }
 
 // (a - b)^2: the difference is rounded, then its square. 33 operations.
-uint difference_square_f32(uint a, uint b)
-{
+uint difference_square_f32(uint a, uint b) {
     uint difference = subtract_f32(a, b);
     return multiply_f32(difference, difference);
 }
 // Of float16 the exact square, rounded once: the difference in two words, the leading one's square in two words, twice the
 // words' product; their sum rounded to odd, and from that to float16.
-uint exact_difference_square_f16(uint a, uint b)
-{
+uint exact_difference_square_f16(uint a, uint b) {
     Double words = two_sum(as_float16(a), -as_float16(b));
     Double square = two_square(words.high);
     precise float rest = square.low + (words.high + words.high) * words.low;
@@ -158,8 +140,7 @@ uint exact_difference_square_f16(uint a, uint b)
 // unless the 13 bits that float16 has less are that near to a half. Below 2^-13 float16 has multiples of 2^-24, to which the adder
 // rounds; there the difference is exact, as a multiple of 2^-24 below 2^-6, and the square is off by less than 2^-37. What is
 // nearer to a half than that, too large, or no number, is computed exactly.
-uint difference_square_f16(uint a, uint b)
-{
+uint difference_square_f16(uint a, uint b) {
     precise float difference = as_float16(a) - as_float16(b);
     precise float square = difference * difference;
     uint bits = floatBitsToUint(square);

@@ -11,29 +11,25 @@
 #define NAN_BITS_F32 0x7fc00000u
 #define NAN_BITS_F64 uvec2(0u, 0x7ff80000u)
 
-uint extended(uint x, uint bits, bool is_signed)
-{
+uint extended(uint x, uint bits, bool is_signed) {
     uint distance = 32u - bits;
     return is_signed ? uint(int(x << distance) >> distance) : x;
 }
 
 // A sign and a magnitude, from an integer of 64 bits.
-uvec2 magnitude_of_integer(uvec2 x, bool is_signed, out uint sign)
-{
+uvec2 magnitude_of_integer(uvec2 x, bool is_signed, out uint sign) {
     sign = is_signed ? x.y & 0x80000000u : 0u;
     return sign != 0u ? negated_i64(x) : x;
 }
 
 // Moved up until bit 63 is set; not 0. `distance`: by how many.
-uvec2 normalized(uvec2 magnitude, out uint distance)
-{
+uvec2 normalized(uvec2 magnitude, out uint distance) {
     uint top = magnitude.y != 0u ? 32u + uint(findMSB(magnitude.y)) : uint(findMSB(magnitude.x));
     distance = 63u - top;
     return shift_left_u64(magnitude, uvec2(distance, 0u));
 }
 
-uint float32_from_magnitude(uvec2 magnitude, uint sign)
-{
+uint float32_from_magnitude(uvec2 magnitude, uint sign) {
     if ((magnitude.x | magnitude.y) == 0u) {
         return 0u;
     }
@@ -46,8 +42,7 @@ uint float32_from_magnitude(uvec2 magnitude, uint sign)
     return sign | result;
 }
 
-uvec2 float64_from_magnitude(uvec2 magnitude, uint sign)
-{
+uvec2 float64_from_magnitude(uvec2 magnitude, uint sign) {
     if ((magnitude.x | magnitude.y) == 0u) {
         return uvec2(0u);
     }
@@ -63,8 +58,7 @@ uvec2 float64_from_magnitude(uvec2 magnitude, uint sign)
 }
 
 // Of a FLOAT32 denormal, or 0.
-uvec2 float64_denormal(uint fraction, uint sign)
-{
+uvec2 float64_denormal(uint fraction, uint sign) {
     if (fraction == 0u) {
         return uvec2(0u, sign);
     }
@@ -73,8 +67,7 @@ uvec2 float64_denormal(uint fraction, uint sign)
     return uvec2(moved << 29, sign | ((top + 874u) << 20) | (moved >> 3)); // 1023 - 149
 }
 
-uvec2 float64_from_float32(uint x)
-{
+uvec2 float64_from_float32(uint x) {
     uint sign = x & 0x80000000u;
     uint exponent = (x >> 23) & 0xffu;
     uint fraction = x & 0x7fffffu;
@@ -89,8 +82,7 @@ uvec2 float64_from_float32(uint x)
 
 // Rounded to nearest even; or, where it is going to be rounded again, to odd: cut, with the last bit set when anything was cut
 // off.
-uint float32_from_float64(uvec2 x, bool to_odd)
-{
+uint float32_from_float64(uvec2 x, bool to_odd) {
     uint sign = x.y & 0x80000000u;
     int exponent = int((x.y >> 20) & 0x7ffu) - 1023;
     if (exponent == 1024) {
@@ -122,8 +114,7 @@ uint float32_from_float64(uvec2 x, bool to_odd)
 }
 
 // Correctly rounded by parts of 16 bits, which are exact.
-uint float32_from_integer(uint x, bool is_signed)
-{
+uint float32_from_integer(uint x, bool is_signed) {
     precise float high = is_signed ? float(int(x) >> 16) : float(int(x >> 16));
     precise float low = float(int(x & 0xffffu));
     precise float scaled = high * 65536.0;
@@ -132,8 +123,7 @@ uint float32_from_integer(uint x, bool is_signed)
 }
 
 // An integer of up to 32 bits, sign-extended where it has a sign.
-uint integer_from_float32(uint x, uint bits, bool is_signed)
-{
+uint integer_from_float32(uint x, uint bits, bool is_signed) {
     uint magnitude = x & 0x7fffffffu;
     bool is_negative = int(x) < 0;
     if (magnitude > 0x7f800000u || magnitude < 0x3f800000u) {
@@ -151,8 +141,7 @@ uint integer_from_float32(uint x, uint bits, bool is_signed)
 }
 
 // A 64-bit integer, or one of `bits` in its low word, from a significand whose unit is 2^exponent.
-uvec2 integer_from_significand(uvec2 significand, int exponent, int leading, uint sign, uint bits, bool is_signed)
-{
+uvec2 integer_from_significand(uvec2 significand, int exponent, int leading, uint sign, uint bits, bool is_signed) {
     uint limit_bits = is_signed ? bits - 1u : bits;
     if (leading < 0 || (sign != 0u && !is_signed)) {
         return uvec2(0u);
@@ -166,8 +155,7 @@ uvec2 integer_from_significand(uvec2 significand, int exponent, int leading, uin
     return sign != 0u ? negated_i64(magnitude) : magnitude;
 }
 
-uvec2 integer64_from_float32(uint x, bool is_signed)
-{
+uvec2 integer64_from_float32(uint x, bool is_signed) {
     int leading = int((x >> 23) & 0xffu) - 127;
     if ((x & 0x7fffffffu) > 0x7f800000u) {
         return uvec2(0u);
@@ -176,8 +164,7 @@ uvec2 integer64_from_float32(uint x, bool is_signed)
     return integer_from_significand(significand, leading - 23, leading, x & 0x80000000u, 64u, is_signed);
 }
 
-uvec2 integer_from_float64(uvec2 x, uint bits, bool is_signed)
-{
+uvec2 integer_from_float64(uvec2 x, uint bits, bool is_signed) {
     int leading = int((x.y >> 20) & 0x7ffu) - 1023;
     if (leading == 1024 && (x.x | (x.y & 0xfffffu)) != 0u) {
         return uvec2(0u);

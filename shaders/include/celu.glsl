@@ -7,8 +7,7 @@
 
 // 1 - e^-x = (head + rest) / 2^count, head being of 12 bits and rest below 2^-10 of it; exponent_bits is count * 2^23.
 struct Complement {
-    float head;
-    float rest;
+    float head, rest;
     int exponent_bits;
 };
 
@@ -16,8 +15,7 @@ struct Complement {
 #define COMPLEMENT_BEGIN 0x3b800000 // 2^-8
 
 // From the parts of e^-x, for 2^-8 <= x <= 40, and for -177 <= x <= -2^-8. Relative error: 2^-27. 39 operations with those parts.
-Complement complement_of_parts(Exponential e)
-{
+Complement complement_of_parts(Exponential e) {
     int exponent_bits = -(e.exponent << 23);
     precise float one = intBitsToFloat(max(exponent_bits, -(60 << 23)) + int(ONE_F32));
     precise float difference = one - e.power;
@@ -32,8 +30,7 @@ Complement complement_of_parts(Exponential e)
 
 // What follows from 1 - e^-x = x * (1 - x/2 + x^2/6 - …) for |x| < 2^-8: the words of that in place of `number`, which is x
 // times some factor.
-Double complement_near_zero(float x, float number)
-{
+Double complement_near_zero(float x, float number) {
     precise float lack = x * (0.5 - x * 0.166666667);
     precise float head = leading_half(number);
     precise float rest = (number - head) - number * lack;
@@ -48,15 +45,13 @@ Double complement_near_zero(float x, float number)
 
 // 1 - e^-x where it has a row, in two words, of which the first one has 12 bits. x.low is below 2^-11 of x.high, for the row's point
 // still lies near enough then. 11 operations.
-Double complement_of_row(Double x)
-{
+Double complement_of_row(Double x) {
     uint number = min(max(floatBitsToUint(x.high), uint(COMPLEMENT_ROWS_BEGIN)), uint(COMPLEMENT_ROWS_END - 1)) >> 16;
     return value_of_row(coefficient_row(COMPLEMENT_ROWS - (uint(COMPLEMENT_ROWS_BEGIN) >> 16) + number), x);
 }
 
 // alpha * (e^(x / alpha) - 1) for any x below zero and any alpha but 1; zeros elsewhere. Not for speed.
-uint any_celu_below(uint x, Scaled factor, Double inverse)
-{
+uint any_celu_below(uint x, Scaled factor, Double inverse) {
     Scaled number = scaled(x);
     float significand = uintBitsToFloat(floatBitsToUint(number.significand) & MAGNITUDE_F32);
     Double parts = short_product(inverse, shortened(significand));
@@ -82,8 +77,7 @@ uint any_celu_below(uint x, Scaled factor, Double inverse)
 
 // max(0, x) + min(0, alpha * (e^(x / alpha) - 1)). Largest error found by search over all magnitudes: 0.712 ULP, of alphas below zero. 33
 // operations where alpha is 1, and special therefore the same (special_attribute.glsl), 33 otherwise.
-uint celu_f32(uint x, uint alpha, uint special)
-{
+uint celu_f32(uint x, uint alpha, uint special) {
     if (special == ONE_F32) {
         return exponential_linear_of_one(x);
     }
@@ -105,8 +99,7 @@ uint celu_f32(uint x, uint alpha, uint special)
     }
     return result;
 }
-uint celu_f16(uint x, uint alpha, uint special)
-{
+uint celu_f16(uint x, uint alpha, uint special) {
     return float16_from_float32(celu_f32(float32_from_float16(x), alpha, special));
 }
 

@@ -48,16 +48,14 @@ vec4 coefficient_row(uint number) { return uintBitsToFloat(coefficient_rows[numb
 
 // What the function of a row adds, at a distance from the row's point, to its value there, which is row.y to within 2^-8 of a unit
 // in the last place. 3 operations.
-float beside_point(vec4 row, float distance)
-{
+float beside_point(vec4 row, float distance) {
     precise float difference = distance * (row.z + distance * row.w);
     return difference;
 }
 
 // The function at x >= 0, whose row the first 16 bits of x choose: rows from number `first` on are those of the bits from
 // `first_bits` to `last_bits`. 5 float and 4 integer operations.
-float value_by_leading_bits(float x, uint first, uint first_bits, uint last_bits)
-{
+float value_by_leading_bits(float x, uint first, uint first_bits, uint last_bits) {
     uint leading = min(max(floatBitsToUint(x) >> 16, first_bits), last_bits);
     vec4 row = coefficient_row(first - first_bits + leading);
     precise float value = row.y + beside_point(row, x - row.x);
@@ -65,8 +63,7 @@ float value_by_leading_bits(float x, uint first, uint first_bits, uint last_bits
 }
 
 // The function of a row at x in two words, of which the first one has 12 bits. 8 operations.
-Double value_of_row(vec4 row, Double x)
-{
+Double value_of_row(vec4 row, Double x) {
     precise float distance = (x.high - row.x) + x.low;
     float head = leading_half(row.y);
     precise float rest = (row.y - head) + beside_point(row, distance);

@@ -11,8 +11,7 @@ bool is_nan_f16(uint x) { return int(x & 0x7fffu) > 0x7c00; }
 
 // The bits of a number as a two's complement integer of the same order: sign and magnitude become a signed magnitude, so
 // that both zeros become 0.
-int signed_magnitude(uint x)
-{
+int signed_magnitude(uint x) {
     int negative = int(x) >> 31;
     return (int(x & 0x7fffffffu) ^ negative) - negative;
 }
@@ -25,8 +24,7 @@ bool no_nan_f16(uint a, uint b) { return max(int(a & 0x7fffu), int(b & 0x7fffu))
 
 // is_greater: a > b. False when either is NaN; both zeros are equal.
 bool is_greater_f32(uint a, uint b) { return no_nan_f32(a, b) && signed_magnitude(a) > signed_magnitude(b); }
-bool is_greater_f16(uint a, uint b)
-{
+bool is_greater_f16(uint a, uint b) {
     if (UNPACKS_DENORMALS) {
         // Differences of float16 numbers are rounded in float32, but never to zero; that of equal infinities is not a number.
         precise float difference = uintBitsToFloat(float32_from_float16(a)) - uintBitsToFloat(float32_from_float16(b));
@@ -42,8 +40,7 @@ bool is_greater_u64(uvec2 a, uvec2 b) { return a.y == b.y ? a.x > b.x : a.y > b.
 
 // is_greater_or_equal: a >= b. False when either is NaN; both zeros are equal.
 bool is_greater_or_equal_f32(uint a, uint b) { return no_nan_f32(a, b) && signed_magnitude(a) >= signed_magnitude(b); }
-bool is_greater_or_equal_f16(uint a, uint b)
-{
+bool is_greater_or_equal_f16(uint a, uint b) {
     return no_nan_f16(a, b) && signed_magnitude(AS_F32(a)) >= signed_magnitude(AS_F32(b));
 }
 bool is_greater_or_equal_i32(uint a, uint b) { return int(a) >= int(b); }
@@ -53,8 +50,7 @@ bool is_greater_or_equal_u64(uvec2 a, uvec2 b) { return !is_greater_u64(b, a); }
 
 // is_equal: a == b. False when either is NaN; both zeros are equal.
 bool is_equal_f32(uint a, uint b) { return no_nan_f32(a, b) && signed_magnitude(a) == signed_magnitude(b); }
-bool is_equal_f16(uint a, uint b)
-{
+bool is_equal_f16(uint a, uint b) {
     return no_nan_f16(a, b) && signed_magnitude(AS_F32(a)) == signed_magnitude(AS_F32(b));
 }
 bool is_equal_i32(uint a, uint b) { return a == b; }
@@ -64,10 +60,7 @@ bool is_equal_u64(uvec2 a, uvec2 b) { return a == b; }
 
 // A rank among the numbers: from -infinity up, -0 directly below +0; NaN has the rank that is given.
 int rank_f32(uint x, int of_nan) { return is_nan_f32(x) ? of_nan : int(x) ^ int(uint(int(x) >> 31) & 0x7fffffffu); }
-int rank_f16(uint x, int of_nan)
-{
-    return is_nan_f16(x) ? of_nan : signed_magnitude(AS_F32(x)) - int((x >> 15) & 1u);
-}
+int rank_f16(uint x, int of_nan) { return is_nan_f16(x) ? of_nan : signed_magnitude(AS_F32(x)) - int((x >> 15) & 1u); }
 #define BELOW_ALL int(0x80000000u)
 #define ABOVE_ALL 0x7fffffff
 
@@ -88,15 +81,13 @@ uvec2 smaller_u64(uvec2 a, uvec2 b) { return is_greater_u64(b, a) ? a : b; }
 // The same in fewer instructions, for float16 operands of which none is NaN (nan_bits_f16): by the sign of a difference, which is
 // never rounded to zero, and of zeros -0 where -0 comes first. That of equal infinities is NaN, and then either one is right.
 bool has_sign(float x) { return floatBitsToInt(x) < 0; }
-uint quick_larger_f16(uint a, uint b)
-{
+uint quick_larger_f16(uint a, uint b) {
     precise float first = uintBitsToFloat(float32_from_float16(a));
     precise float second = uintBitsToFloat(float32_from_float16(b));
     precise float difference = first - second;
     return float16_from_number(floatBitsToUint(has_sign(difference) ? second : first));
 }
-uint quick_smaller_f16(uint a, uint b)
-{
+uint quick_smaller_f16(uint a, uint b) {
     precise float first = uintBitsToFloat(float32_from_float16(a));
     precise float second = uintBitsToFloat(float32_from_float16(b));
     precise float difference = second - first;
@@ -106,14 +97,12 @@ uint quick_smaller_f16(uint a, uint b)
 // larger(smaller(x, highest), lowest) for x that is not NaN, and any bounds: a NaN is none. Beside the largest float16 an infinite
 // bound is 2^17, so that no difference is NaN. 7 operations.
 #define BEYOND_FLOAT16 131072.0
-float finite_bound(uint bound)
-{
+float finite_bound(uint bound) {
     bool is_infinite = (bound & 0x7fffu) == INFINITY_F16;
     float beyond = (bound & 0x8000u) == 0u ? BEYOND_FLOAT16 : -BEYOND_FLOAT16;
     return is_infinite ? beyond : uintBitsToFloat(float32_from_float16(bound));
 }
-uint quick_clipped_f16(uint x, uint lowest, uint highest)
-{
+uint quick_clipped_f16(uint x, uint lowest, uint highest) {
     uint upper = is_nan_f16(highest) ? INFINITY_F16 : highest;
     uint lower = is_nan_f16(lowest) ? INFINITY_F16 | 0x8000u : lowest;
     precise float value = uintBitsToFloat(float32_from_float16(x));
@@ -125,12 +114,10 @@ uint quick_clipped_f16(uint x, uint lowest, uint highest)
 }
 
 // Whether x is above `lowest` and below `highest`, for x that is not NaN; only for bounds that has_quick_range knows.
-bool has_quick_range(uint lowest, uint highest)
-{
+bool has_quick_range(uint lowest, uint highest) {
     return no_nan_f16(lowest, highest) && lowest != INFINITY_F16 && highest != (INFINITY_F16 | 0x8000u);
 }
-bool is_between_f16(uint x, uint lowest, uint highest)
-{
+bool is_between_f16(uint x, uint lowest, uint highest) {
     precise float value = uintBitsToFloat(float32_from_float16(x));
     precise float room_above = finite_bound(highest) - value;
     precise float room_below = value - finite_bound(lowest);
@@ -142,8 +129,7 @@ bool is_between_f16(uint x, uint lowest, uint highest)
 uint larger_beside_positive(uint a, uint number) { return int(a) > int(number) && int(a) <= 0x7f800000 ? a : number; }
 uint larger_beside_negative(uint a, uint number) { return a < number && int(a) <= 0x7f800000 ? a : number; }
 uint smaller_beside_positive(uint a, uint number) { return int(a) < int(number) && a <= 0xff800000u ? a : number; }
-uint smaller_beside_negative(uint a, uint number)
-{
+uint smaller_beside_negative(uint a, uint number) {
     return int(a) > int(number) && int(a) <= int(0xff800000u) ? a : number;
 }
 uint larger_number_beside_positive(uint a, uint number) { return int(a) > int(number) ? a : number; }

@@ -7,8 +7,7 @@
 
 #include "device_arithmetic.glsl"
 
-float device_gelu(float x)
-{
+float device_gelu(float x) {
     float magnitude = uintBitsToFloat(floatBitsToUint(x) & 0x7fffffffu);
     float power = device_product_plus(-1.0332672673030174e-06, magnitude, 4.9473237595520914e-05);
     power = device_product_plus(power, magnitude, -0.0008591423975303769);

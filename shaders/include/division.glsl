@@ -18,8 +18,7 @@
 
 // 1 / m within 1.63 * 2^-24 (relative), for 1 <= m < 2. 11 operations: the quadratic polynomial of least relative error
 // (from the Chebyshev polynomial of degree 3), then Newton's iteration twice, the second time as a correction.
-float significand_reciprocal(float m)
-{
+float significand_reciprocal(float m) {
     precise float y = 2.12121212 + m * (m * 0.323232323 - 1.45454545);
     y = y * (2.0 - m * y);
     precise float error = 1.0 - m * y;
@@ -31,8 +30,7 @@ float significand_reciprocal(float m)
 // What the words of a result rounded to nearest, and of an error of theirs below 2^-12 of half a place, leave undecided: the
 // second word is about half a place of the first one (A. Ziv, «Fast evaluation of elementary mathematical functions with
 // correctly rounded last bit», 1991).
-bool is_undecided(Double words)
-{
+bool is_undecided(Double words) {
     precise float check = words.high + words.low * 1.00048828;
     return floatBitsToInt(check) != floatBitsToInt(words.high);
 }
@@ -43,8 +41,7 @@ bool is_middling(uint magnitude) { return int(magnitude) >= 0x2b800000 && int(ma
 // The quotient of magnitudes that was rounded, or to a neighbour of the right result: that one which leaves the remainder that is
 // nearest to zero. Both significands are integers of 24 bits; where a's is less than b's it is doubled, so that the quotient is
 // at least 1 and, as 2 * B - 1 is the largest A, its nearest number of 24 bits below 2.
-uint corrected_quotient(uint a, uint b, uint quotient)
-{
+uint corrected_quotient(uint a, uint b, uint quotient) {
     int fraction_a = int(a & 0x7fffffu);
     int divisor = int((b & 0x7fffffu) | SMALLEST_NORMAL_F32);
     uint doubling = uint(fraction_a < int(b & 0x7fffffu));
@@ -55,8 +52,7 @@ uint corrected_quotient(uint a, uint b, uint quotient)
 }
 
 // a / b. 31 operations, but for zeros, infinities, NaN and numbers near the ends of the range.
-uint divide_f32(uint a, uint b)
-{
+uint divide_f32(uint a, uint b) {
     uint dividend = a & MAGNITUDE_F32;
     uint divisor = b & MAGNITUDE_F32;
     bool is_ordinary = is_middling(dividend) && is_middling(divisor);
@@ -100,8 +96,7 @@ uint divide_f32(uint a, uint b)
 // a / b of float16. A quotient of significands A and B of 11 bits that is not halfway between two such, at M / 2, differs from
 // it by 1 / B at least, since A * 2^k - M * B is an integer: by more than 2^-23 of M. So a quotient within 2^-24 rounds as the
 // exact one, provided that one halfway is exact, as all of 12 bits are that were rounded from within 2^-28.
-uint divide_f16(uint a, uint b)
-{
+uint divide_f16(uint a, uint b) {
     uint magnitude_a = a & 0x7fffu;
     uint magnitude_b = b & 0x7fffu;
     precise float number = uintBitsToFloat(float32_from_float16(magnitude_a));
@@ -123,8 +118,7 @@ uint divide_f16(uint a, uint b)
 
 // 1 / x. 34 operations. The remainder of 1 is what the product of estimate and significand lacks to a multiple of 2^32.
 // A power of two has the quotient 2^24 in units of 2^-24: it carries into the exponent.
-uint recip_f32(uint x)
-{
+uint recip_f32(uint x) {
     int field = int((x >> 23) & 0xffu);
     uint fraction = x & 0x7fffffu;
     int divisor = int(fraction | SMALLEST_NORMAL_F32);
@@ -142,8 +136,7 @@ FLOAT16_FORM_1(recip)
 
 // sqrt(x). 30 operations, but for zeros, infinities, NaN, negative numbers, and those near the ends of the range, which are
 // moved by 2^64. NaN below zero; -0 gives -0.
-uint sqrt_f32(uint x)
-{
+uint sqrt_f32(uint x) {
     bool is_ordinary = is_middling(x);
     uint radicand = x;
     int moved = 0;

@@ -16,8 +16,7 @@
 bool is_zero_number(float x) { return (floatBitsToUint(x) & MAGNITUDE_F32) == 0u; }
 
 // a + b within 2^-46 of |a| + |b|. 14 operations.
-Double double_sum(Double a, Double b)
-{
+Double double_sum(Double a, Double b) {
     Double total = two_sum(a.high, b.high);
     precise float low = (a.low + b.low) + total.low;
     return two_sum(total.high, low);
@@ -26,28 +25,24 @@ Double double_sum(Double a, Double b)
 // What double_sum gives of sums whose second words are at most half a place of the first ones, but for zeros' signs. Where the first words cancel out
 // they leave a multiple of the lesser one's last place, and so of the last place of what the second words come to: then the shorter sum is
 // exact (T. J. Dekker, «A floating-point technique for extending the available precision», 1971).
-Double normalized_sum(Double a, Double b)
-{
+Double normalized_sum(Double a, Double b) {
     Double total = two_sum(a.high, b.high);
     precise float low = (a.low + b.low) + total.low;
     return fast_two_sum(total.high, low);
 }
 
 // x * 2^exponent; zero where that is denormal. Not for results beyond the largest number.
-float scaled_number(float x, int exponent)
-{
+float scaled_number(float x, int exponent) {
     uint bits = floatBitsToUint(x);
     int field = int((bits >> 23) & 0xffu);
     return field == 0 || field + exponent <= 0 ? 0.0 : uintBitsToFloat(bits + (uint(exponent) << 23));
 }
-Double scaled_double(Double x, int exponent)
-{
+Double scaled_double(Double x, int exponent) {
     return Double(scaled_number(x.high, exponent), scaled_number(x.low, exponent));
 }
 
 // The bits of x * 2^exponent for any exponent: infinite beyond the largest number, and zero below 2^-126.
-uint result_times_power(float x, int exponent)
-{
+uint result_times_power(float x, int exponent) {
     uint bits = floatBitsToUint(x);
     int field = int((bits >> 23) & 0xffu) + exponent;
     uint sign = bits & SIGN_F32;
@@ -58,8 +53,7 @@ uint result_times_power(float x, int exponent)
 }
 
 // An integer in two words.
-Double double_from_uint(uint n)
-{
+Double double_from_uint(uint n) {
     precise float high = float(int(n >> 16)) * 65536.0;
     return fast_two_sum(high, float(int(n & 0xffffu)));
 }
@@ -77,8 +71,7 @@ struct TermSum {
 };
 #define EMPTY_SUM TermSum(Double(0.0, 0.0), Double(0.0, 0.0), Double(0.0, 0.0), 0u)
 
-TermSum joined_sums(TermSum a, TermSum b)
-{
+TermSum joined_sums(TermSum a, TermSum b) {
     TermSum sum = TermSum(double_sum(a.ordinary, b.ordinary), a.small, a.large, a.flags | b.flags);
     if ((sum.flags & HAS_OUTER_TERMS) != 0u) {
         sum.small = double_sum(a.small, b.small);
@@ -89,8 +82,7 @@ TermSum joined_sums(TermSum a, TermSum b)
 
 // What a sum comes to, as a number times 2^exponent: the number is zero, or its high word's magnitude is from 1 up to 2. Small terms
 // were multiplied by 2^small_exponent, large ones by 2^-large_exponent.
-Double total_of_scaled(TermSum sum, int small_exponent, int large_exponent, out int exponent)
-{
+Double total_of_scaled(TermSum sum, int small_exponent, int large_exponent, out int exponent) {
     Double total = sum.small;
     exponent = -small_exponent;
     if (!is_zero_number(sum.large.high)) {
@@ -109,14 +101,12 @@ Double total_of_scaled(TermSum sum, int small_exponent, int large_exponent, out 
     return scaled_double(total, -own);
 }
 // The same of terms that are that power of what was scaled.
-Double sum_of_terms(TermSum sum, int power, out int exponent)
-{
+Double sum_of_terms(TermSum sum, int power, out int exponent) {
     return total_of_scaled(sum, SMALL_EXPONENT * power, LARGE_EXPONENT * power, exponent);
 }
 
 // sqrt(x * 2^exponent) of a positive number whose high word is from 1 up to 2; within 0.5 ULP + 2^-40 of it.
-uint root_of_double(Double x, int exponent)
-{
+uint root_of_double(Double x, int exponent) {
     if ((exponent & 1) != 0) {
         x = Double(x.high + x.high, x.low + x.low);
         exponent -= 1;
@@ -128,8 +118,7 @@ uint root_of_double(Double x, int exponent)
 }
 
 // ln(x * 2^exponent), likewise, in two words.
-Double logarithm_of_double(Double x, int exponent)
-{
+Double logarithm_of_double(Double x, int exponent) {
     uint bits = floatBitsToUint(x.high);
     int k = logarithm_exponent(bits);
     float f = logarithm_fraction(bits, k);

@@ -9,15 +9,13 @@
 
 // A number in two words: the value is high + low, and high is that sum rounded.
 struct Double {
-    float high;
-    float low;
+    float high, low;
 };
 
 // a * b + c where a * b is exact, and zero or no denormal: because both have few bits, or one is a power of two. fma() may round once
 // or twice, as a device likes; where the product needs no rounding both are the same, and on most devices one instruction instead
 // of two. Nothing else in this library calls fma(), but for the next function: scripts/check_shaders.py sees to it.
-float exact_product_plus(float a, float b, float c)
-{
+float exact_product_plus(float a, float b, float c) {
     precise float sum = fma(a, b, c);
     return sum;
 }
@@ -25,15 +23,13 @@ float exact_product_plus(float a, float b, float c)
 // a * b + c, rounded once or twice, as a device likes, where the product is not exact: for functions of one FLOAT16 number
 // whose results are the same however each of their sums is rounded. tests/kernels/test_loose_products.py tries every choice for
 // every argument; scripts/check_shaders.py knows which files may call it.
-float loose_product_plus(float a, float b, float c)
-{
+float loose_product_plus(float a, float b, float c) {
     precise float sum = fma(a, b, c);
     return sum;
 }
 
 // a + b exactly, for any a and b. 6 operations.
-Double two_sum(float a, float b)
-{
+Double two_sum(float a, float b) {
     precise float total = a + b;
     precise float b_part = total - a;
     precise float a_part = total - b_part;
@@ -44,8 +40,7 @@ Double two_sum(float a, float b)
 }
 
 // a + b exactly, where |a| >= |b| or a is 0. 3 operations.
-Double fast_two_sum(float a, float b)
-{
+Double fast_two_sum(float a, float b) {
     precise float total = a + b;
     precise float b_part = total - a;
     precise float error = b - b_part;
@@ -56,8 +51,7 @@ Double fast_two_sum(float a, float b)
 float leading_half(float a) { return uintBitsToFloat(floatBitsToUint(a) & 0xfffff000u); }
 
 // a * b exactly. 13 operations.
-Double two_product(float a, float b)
-{
+Double two_product(float a, float b) {
     precise float product = a * b;
     precise float a_high = leading_half(a);
     precise float a_low = a - a_high;
@@ -71,8 +65,7 @@ Double two_product(float a, float b)
 }
 
 // a * a exactly. 8 operations.
-Double two_square(float a)
-{
+Double two_square(float a) {
     precise float square = a * a;
     precise float a_high = leading_half(a);
     precise float a_low = a - a_high;
@@ -84,8 +77,7 @@ Double two_square(float a)
 
 // 1 / b within 2^-22 (relative), for 2^-125 <= |b| <= 2^125. 10 operations: a linear guess in the logarithm, made by
 // subtracting the bits, then Newton's iteration three times.
-float reciprocal_estimate(float b)
-{
+float reciprocal_estimate(float b) {
     precise float y = uintBitsToFloat(0x7ef311c7u - floatBitsToUint(b));
     y = y * (2.0 - b * y);
     y = y * (2.0 - b * y);
@@ -94,8 +86,7 @@ float reciprocal_estimate(float b)
 }
 
 // a / b within 2^-42 (relative), for 2^-60 <= |a|, |b| <= 2^60. 28 operations.
-Double quotient(float a, float b)
-{
+Double quotient(float a, float b) {
     precise float inverse = reciprocal_estimate(b);
     precise float guess = a * inverse;
     Double product = two_product(guess, b);
@@ -105,8 +96,7 @@ Double quotient(float a, float b)
 }
 
 // (a.high + a.low) / (b.high + b.low) within 2^-40 (relative), in the same range. 31 operations.
-Double quotient(Double a, Double b)
-{
+Double quotient(Double a, Double b) {
     precise float inverse = reciprocal_estimate(b.high);
     precise float guess = a.high * inverse;
     Double product = two_product(guess, b.high);
@@ -117,8 +107,7 @@ Double quotient(Double a, Double b)
 }
 
 // 1 / sqrt(a) within 2^-21 (relative), for 2^-125 <= a <= 2^125. 15 operations.
-float inverse_square_root_estimate(float a)
-{
+float inverse_square_root_estimate(float a) {
     precise float half_a = 0.5 * a;
     precise float y = uintBitsToFloat(0x5f375a86u - (floatBitsToUint(a) >> 1));
     y = y * (1.5 - half_a * (y * y));
@@ -128,8 +117,7 @@ float inverse_square_root_estimate(float a)
 }
 
 // sqrt(a) within 2^-42 (relative), for 2^-60 <= a <= 2^120. 30 operations.
-Double square_root(float a)
-{
+Double square_root(float a) {
     precise float inverse = inverse_square_root_estimate(a);
     precise float guess = a * inverse;
     Double square = two_square(guess);

@@ -14,8 +14,7 @@
 #define ERF_IS_LINE 0x0d800000
 
 // erf(x) for |x| below 2^-100, a multiple of x: computed 60 powers of two further up. NaN for NaN.
-uint slow_path_error_function(uint x)
-{
+uint slow_path_error_function(uint x) {
     int magnitude = int(x & MAGNITUDE_F32);
     precise float raised = intBitsToFloat(magnitude + 0x1e000000);
     precise float multiple = raised + 0.128379166 * raised;
@@ -29,8 +28,7 @@ uint slow_path_error_function(uint x)
 //     erf(a) = 1 - (g + t)^4 = erf(c) - w * (2 g^2 + w),   t = d * series(d), w = t * (2 g + t).
 // At that c, erf(c), 2 g and 2 g^2 all lie very near to floats. Both parts share one evaluation, whose coefficients are chosen.
 // Largest error over all 2^32 inputs: 0.8354 ULP, at 0.0275438204 (0x3ce1a394). 27 float and 14 integer operations.
-uint erf_f32(uint x)
-{
+uint erf_f32(uint x) {
     int magnitude = int(x & MAGNITUDE_F32);
     bool is_near = magnitude < ERF_IS_FAR;
     precise float a = intBitsToFloat(min(magnitude, ERF_IS_ONE));

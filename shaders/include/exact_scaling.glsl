@@ -8,8 +8,7 @@
 
 #include "quantization.glsl"
 
-uvec3 wide_product(uvec2 a, uint b)
-{
+uvec3 wide_product(uvec2 a, uint b) {
     uint high;
     uint low;
     uint upper_high;
@@ -20,8 +19,7 @@ uvec3 wide_product(uvec2 a, uint b)
     return uvec3(low, middle, upper_high + uint(middle < high));
 }
 
-uvec3 wide_sum(uvec3 a, uvec3 b)
-{
+uvec3 wide_sum(uvec3 a, uvec3 b) {
     uint low = a.x + b.x;
     uint carry = uint(low < a.x);
     uint without_carry = a.y + b.y;
@@ -30,8 +28,7 @@ uvec3 wide_sum(uvec3 a, uvec3 b)
     return uvec3(low, middle, a.z + b.z + next_carry);
 }
 
-uvec3 wide_difference(uvec3 a, uvec3 b)
-{
+uvec3 wide_difference(uvec3 a, uvec3 b) {
     uint borrow = uint(a.x < b.x);
     uint without_borrow = a.y - b.y;
     uint next_borrow = uint(a.y < b.y || without_borrow < borrow);
@@ -41,8 +38,7 @@ uvec3 wide_difference(uvec3 a, uvec3 b)
 bool is_wide_zero(uvec3 x) { return (x.x | x.y | x.z) == 0u; }
 
 // For a count below 96. (A shift by 32 is undefined.)
-uvec3 shifted_left(uvec3 x, uint count)
-{
+uvec3 shifted_left(uvec3 x, uint count) {
     uint words = count >> 5;
     uint bits = count & 31u;
     uint low = words == 0u ? x.x : 0u;
@@ -53,23 +49,20 @@ uvec3 shifted_left(uvec3 x, uint count)
 }
 
 // The number of the highest bit; 0 for zero.
-int highest_bit(uvec3 x)
-{
+int highest_bit(uvec3 x) {
     int low = x.y != 0u ? 32 + findMSB(x.y) : findMSB(x.x | 1u);
     return x.z != 0u ? 64 + findMSB(x.z) : low;
 }
 
 // The leading 24 bits, as a float of [1, 2).
-float leading_fraction(uvec3 x, int highest)
-{
+float leading_fraction(uvec3 x, int highest) {
     uint leading = shifted_left(x, uint(95 - highest)).z;
     return uintBitsToFloat(((leading >> 8) & 0x7fffffu) | ONE_F32);
 }
 
 // The integer nearest to dividend / divisor * 2^exponent, halves to even; LARGE_QUOTIENT from 2^11 on at the latest. The dividend
 // has at most 81 bits, the divisor 55 and is not zero: nothing below has more than 96.
-int nearest_wide_quotient(uvec3 dividend, uvec3 divisor, int exponent)
-{
+int nearest_wide_quotient(uvec3 dividend, uvec3 divisor, int exponent) {
     int dividend_bit = highest_bit(dividend);
     int divisor_bit = highest_bit(divisor);
     int above = dividend_bit - divisor_bit + exponent; // the quotient lies between 2^(above - 1) and 2^(above + 1)
@@ -93,8 +86,7 @@ int nearest_wide_quotient(uvec3 dividend, uvec3 divisor, int exponent)
 }
 
 // The bits of a float32 that is zero, finite, infinite or NaN as the product of two numbers is, and has its sign.
-uint kind_of_product(uint a, uint b)
-{
+uint kind_of_product(uint a, uint b) {
     int a_magnitude = int(a & MAGNITUDE_F32);
     int b_magnitude = int(b & MAGNITUDE_F32);
     int larger = max(a_magnitude, b_magnitude);
@@ -107,8 +99,7 @@ uint kind_of_product(uint a, uint b)
 uint kind_of_integer(bool is_negative, bool is_zero) { return is_zero ? 0u : is_negative ? SIGN_F32 | ONE_F32 : ONE_F32; }
 
 // round(sum * a_scale * b_scale / scale), for a sum of 32 bits with a sign.
-int rounded_scaled_quotient(uint sum, uint a_scale, uint b_scale, uint scale)
-{
+int rounded_scaled_quotient(uint sum, uint a_scale, uint b_scale, uint scale) {
     bool is_negative = int(sum) < 0;
     uint kind = kind_of_product(kind_of_product(kind_of_integer(is_negative, sum == 0u), a_scale), b_scale);
     uint high;
@@ -121,8 +112,7 @@ int rounded_scaled_quotient(uint sum, uint a_scale, uint b_scale, uint scale)
 }
 
 // round(sum * source_scale / (count * scale)), for a magnitude of at most 39 bits and a count from 1 to 2^31.
-int rounded_mean_quotient(bool is_negative, uvec2 magnitude, uint source_scale, uint count, uint scale)
-{
+int rounded_mean_quotient(bool is_negative, uvec2 magnitude, uint source_scale, uint count, uint scale) {
     bool is_zero = (magnitude.x | magnitude.y) == 0u;
     uint kind = kind_of_product(kind_of_integer(is_negative, is_zero), source_scale);
     uvec3 dividend = wide_product(magnitude, SIGNIFICAND_F32(source_scale));
@@ -135,8 +125,7 @@ int rounded_mean_quotient(bool is_negative, uvec2 magnitude, uint source_scale, 
 }
 
 // sum * a_scale * b_scale as float32, rounded once to nearest even, for a sum of 96 bits with a sign.
-uint scaled_wide_sum(uvec3 sum, uint a_scale, uint b_scale)
-{
+uint scaled_wide_sum(uvec3 sum, uint a_scale, uint b_scale) {
     bool is_negative = int(sum.z) < 0;
     uvec3 magnitude = is_negative ? wide_difference(uvec3(0u), sum) : sum;
     uint scales_high;

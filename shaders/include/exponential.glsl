@@ -17,16 +17,13 @@
 // e^x = (power + b + rest) * 2^exponent: power is 1 + a + a^2/2, a multiple of 2^-23 between 0.70 and 1.42. |b| < 2^-11,
 // |rest| < 2^-7. Relative error: at most 2^-28.5.
 struct Exponential {
-    float power;
-    float b;
-    float rest;
+    float power, b, rest;
     int exponent;
 };
 
 // For |x.high| <= 354, |x.low| <= 2^-17; outside that range some bits or other. 27 operations.
 // (glslang 12 crashes on sums of the later members where x was constructed in the same function.)
-Exponential exponential_parts(Double x)
-{
+Exponential exponential_parts(Double x) {
     // 1.5 * 2^23: added to a number below 2^22, it leaves the nearest integer in the last bits of the sum.
     precise float shifted = x.high * 1.44269504 + 12582912.0;
     precise float count = shifted - 12582912.0;
@@ -53,8 +50,7 @@ Exponential exponential_parts(Double x)
 // e^(x.high + x.low) = (high + low) * 2^exponent in the same range. high is a multiple of 2^-23 between 0.70 and 1.42,
 // |low| < 2^-7: high is not high + low rounded, but fast_two_sum(high, low) is exact. Relative error: at most 2^-28.5;
 // rounded to 24 bits 0.531 ULP. 28 operations.
-Double exponential(Double x, out int exponent)
-{
+Double exponential(Double x, out int exponent) {
     Exponential e = exponential_parts(x);
     exponent = e.exponent;
     precise float low = e.b + e.rest;
@@ -69,8 +65,7 @@ struct Decay {
     Double power;
     int exponent_bits;
 };
-Decay decay(Double x)
-{
+Decay decay(Double x) {
     precise float shifted = x.high * 1.44269504 + 12582912.0;
     precise float count = shifted - 12582912.0;
     precise float head = exact_product_plus(count, -0.693145752, x.high);
@@ -92,8 +87,7 @@ Decay decay(Double x)
 Decay decay(float x) { return decay(Double(x, 0.0)); }
 
 // The same for |x| <= 177 in one word, with a relative error of 2^-26 and |power.low| < 0.08. 22 operations.
-Decay quick_decay(float x)
-{
+Decay quick_decay(float x) {
     precise float shifted = x * 1.44269504 + 12582912.0;
     precise float count = shifted - 12582912.0;
     precise float head = exact_product_plus(count, -0.693145752, x);
@@ -115,8 +109,7 @@ Decay quick_decay(float x)
 #define LOWEST_EXPONENT 0xc2aeac4fu
 
 // e^x. Largest error over all 2^32 inputs: 0.5309 ULP, at -5.88687229 (0xc0bc6142). 30 float and 10 integer operations.
-uint exp_f32(uint x)
-{
+uint exp_f32(uint x) {
     int exponent;
     Double power = exponential(uintBitsToFloat(x), exponent);
     precise float sum = power.high + power.low;

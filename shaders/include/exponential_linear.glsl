@@ -16,16 +16,13 @@ bool is_below_zero(uint x) { return int(x) < 0 && int(x & MAGNITUDE_F32) >= int(
 // e^-x * 2^count = high + small - part: high is a multiple of 2^-11 between 0.70 and 1.42, |part| <= 2^-12, |small| < 0.08. Where x is
 // small, count is 0, and x is nearly 1 - high + part, to all its bits. exponent_bits is count * 2^23.
 struct SplitDecay {
-    float high;
-    float part;
-    float small;
+    float high, part, small;
     int exponent_bits;
 };
 
 // For 0 <= x <= 177. The relative error of e^-x - 1 is 2^-25.19 where high - 2^count is exact. 22 operations. (The minimax polynomial was made
 // by Lawson's weighted iteration: C. L. Lawson, 1961.)
-SplitDecay split_decay(float x)
-{
+SplitDecay split_decay(float x) {
     precise float shifted = x * 1.44269504 + 12582912.0;
     precise float count = shifted - 12582912.0;
     precise float head = exact_product_plus(count, -0.693145752, x);
@@ -48,8 +45,7 @@ SplitDecay split_decay(float x)
 #define EXPONENTIAL_IS_LOST 0x42200000 // 40
 
 // (e^-x - 1) * 2^count = high + low, high being of 12 bits. Up to EXPONENTIAL_END the first difference is exact. 8 operations.
-Double power_less_one(SplitDecay e)
-{
+Double power_less_one(SplitDecay e) {
     precise float one = intBitsToFloat(e.exponent_bits + int(ONE_F32));
     precise float difference = e.high - one;
     precise float head = leading_half(difference + (e.small - e.part));
@@ -58,15 +54,13 @@ Double power_less_one(SplitDecay e)
 }
 
 // e^-x for x from 0 to EXPONENTIAL_IS_LOST, above it 0, in one word: what -1 is from e^-x - 1 far from zero. Not for speed.
-float far_power(float x, SplitDecay e)
-{
+float far_power(float x, SplitDecay e) {
     precise float power = (e.high + (e.small - e.part)) * power_of_two(-min(max(e.exponent_bits >> 23, 0), 60));
     return floatBitsToInt(x) > EXPONENTIAL_IS_LOST ? 0.0 : power;
 }
 
 // factor * 2^exponent * (e^-|x| - 1) for any x that is not NaN, by the parts of that power. Not for speed.
-uint any_scaled_complement(Double factor, int exponent, SplitDecay e, uint x)
-{
+uint any_scaled_complement(Double factor, int exponent, SplitDecay e, uint x) {
     uint magnitude = x & MAGNITUDE_F32;
     Scaled number = scaled(magnitude);
     Double small = shortened(-number.significand);
@@ -81,8 +75,7 @@ uint any_scaled_complement(Double factor, int exponent, SplitDecay e, uint x)
 }
 
 // x if x >= 0, else e^x - 1. Largest error over all 2^32 inputs: 0.9039 ULP, at -0.286404431 (0xbe92a39a). 33 operations.
-uint exponential_linear_of_one(uint x)
-{
+uint exponential_linear_of_one(uint x) {
     uint magnitude = x & MAGNITUDE_F32;
     SplitDecay e = split_decay(uintBitsToFloat(magnitude));
     precise float one = intBitsToFloat(e.exponent_bits + int(ONE_F32));
@@ -100,8 +93,7 @@ uint exponential_linear_of_one(uint x)
 // x if x >= 0, else alpha * (e^x - 1). Largest error over all 2^32 inputs for an alpha of 1: 0.9039 ULP, as exponential_linear_of_one has
 // it; found by search over all magnitudes: 0.934 ULP; 0.94 at most, as 2^-25.19 is the largest of all x. 40 operations, beside those on alpha alone; special is
 // alpha where that is 1 (special_attribute.glsl).
-uint elu_f32(uint x, uint alpha, uint special)
-{
+uint elu_f32(uint x, uint alpha, uint special) {
     if (special == ONE_F32) {
         return exponential_linear_of_one(x);
     }
@@ -119,14 +111,12 @@ uint elu_f32(uint x, uint alpha, uint special)
     }
     return result;
 }
-uint elu_f16(uint x, uint alpha, uint special)
-{
+uint elu_f16(uint x, uint alpha, uint special) {
     return float16_from_float32(elu_f32(float32_from_float16(x), alpha, special));
 }
 
 // scaled_elu_f32 for operands that are neither small nor large, by the parts of e^-|x|.
-uint central_scaled_elu(uint x, uint alpha, uint gamma, SplitDecay e, out bool needs_slow_path)
-{
+uint central_scaled_elu(uint x, uint alpha, uint gamma, SplitDecay e, out bool needs_slow_path) {
     uint magnitude = x & MAGNITUDE_F32;
     Double value = power_less_one(e);
     precise float outer = uintBitsToFloat(gamma);
@@ -141,8 +131,7 @@ uint central_scaled_elu(uint x, uint alpha, uint gamma, SplitDecay e, out bool n
 // gamma * x if x >= 0, else gamma * alpha * (e^x - 1). Largest error over all 2^32 inputs for the usual attributes (1.67326319 and
 // 1.05070102): 0.8853 ULP, at -0.313409358 (0xbea07731); where their product is 1, that of ELU. 42 operations, beside those on
 // attributes alone.
-uint scaled_elu_f32(uint x, uint alpha, uint gamma)
-{
+uint scaled_elu_f32(uint x, uint alpha, uint gamma) {
     SplitDecay e = split_decay(uintBitsToFloat(x & MAGNITUDE_F32));
     bool needs_slow_path;
     uint result = central_scaled_elu(x, alpha, gamma, e, needs_slow_path);
@@ -159,16 +148,14 @@ uint scaled_elu_f32(uint x, uint alpha, uint gamma)
     return result;
 }
 // The same for operands that are neither small nor large, and for zeros (FAST_PATH_OPERATION, elementwise_contiguous.glsl).
-uint ordinary_scaled_elu_f32(uint x, uint alpha, uint gamma, out bool needs_slow_path)
-{
+uint ordinary_scaled_elu_f32(uint x, uint alpha, uint gamma, out bool needs_slow_path) {
     uint magnitude = x & MAGNITUDE_F32;
     uint result = central_scaled_elu(x, alpha, gamma, split_decay(uintBitsToFloat(magnitude)), needs_slow_path);
     bool is_zero = magnitude == 0u && is_near_one(alpha) && is_near_one(gamma);
     needs_slow_path = needs_slow_path && !is_zero;
     return is_zero ? x ^ (gamma & SIGN_F32) : result;
 }
-uint scaled_elu_f16(uint x, uint alpha, uint gamma)
-{
+uint scaled_elu_f16(uint x, uint alpha, uint gamma) {
     return float16_from_float32(scaled_elu_f32(float32_from_float16(x), alpha, gamma));
 }
 

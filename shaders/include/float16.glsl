@@ -18,8 +18,7 @@ layout(constant_id = 1004) const bool PACKS_TO_NEAREST_EVEN = false;
 
 // The bits as float32: every float16 is a normal number there, or zero; a NaN is any NaN. 8 operations, few of them on bits,
 // for which many GPUs have half as many units, or the one that devices have for it. What is above the 16 bits does not matter.
-uint float32_from_float16(uint x)
-{
+uint float32_from_float16(uint x) {
     if (UNPACKS_DENORMALS) {
         return floatBitsToUint(unpackHalf2x16(x).x);
     }
@@ -32,8 +31,7 @@ uint float32_from_float16(uint x)
 }
 
 // The same of both halves of a word, the lower one first.
-uvec2 float32_from_float16_pair(uint word)
-{
+uvec2 float32_from_float16_pair(uint word) {
     if (UNPACKS_DENORMALS) {
         return floatBitsToUint(unpackHalf2x16(word));
     }
@@ -41,8 +39,7 @@ uvec2 float32_from_float16_pair(uint word)
 }
 
 // The value of a float16 that is_denormal_or_zero_f16 refuses; of a NaN, any NaN. 4 operations.
-float quick_float32_from_float16(uint x)
-{
+float quick_float32_from_float16(uint x) {
     if (UNPACKS_DENORMALS) {
         return unpackHalf2x16(x).x;
     }
@@ -54,8 +51,7 @@ float quick_float32_from_float16(uint x)
 bool is_denormal_or_zero_f16(uint x) { return (x & INFINITY_F16) == 0u; }
 
 // Rounded to nearest even, from the bits of a float32 that is no NaN. 10 operations, or the one that devices have for it.
-uint float16_from_number(uint x)
-{
+uint float16_from_number(uint x) {
     if (PACKS_TO_NEAREST_EVEN) {
         return packHalf2x16(vec2(uintBitsToFloat(x), 0.0));
     }
@@ -71,8 +67,7 @@ uint float16_from_number(uint x)
 }
 
 // The same from any float32; a NaN becomes the canonical one.
-uint float16_from_float32(uint x)
-{
+uint float16_from_float32(uint x) {
     uint bits = float16_from_number(x);
     return int(x & 0x7fffffffu) > 0x7f800000 ? NAN_F16 : bits;
 }
@@ -82,8 +77,7 @@ uint magnitudes_from_f16(uint word, uint limit) { return ((word & 0x7fff7fffu) +
 
 // Not 0 where one of the two is NaN (or, for `special`, infinite too), or where the device's own conversions are not exact. For functions
 // that are quick by those (elementwise_vectors.glsl).
-uint magnitudes_or_inexact_f16(uint word, uint limit)
-{
+uint magnitudes_or_inexact_f16(uint word, uint limit) {
     return UNPACKS_DENORMALS && PACKS_TO_NEAREST_EVEN ? magnitudes_from_f16(word, limit) : 1u;
 }
 uint nan_bits_f16(uint word) { return magnitudes_or_inexact_f16(word, INFINITY_F16 + 1u); }
@@ -96,8 +90,7 @@ uint quick_float16_from_float32(uint x) { return (x - 0x37fff000u) >> 13; }
 #define FLOAT16_FORM_1(name) \
     uint name##_f16(uint x) { return float16_from_float32(name##_f32(float32_from_float16(x))); }
 #define FLOAT16_FORM_2(name) \
-    uint name##_f16(uint a, uint b) \
-    { \
+    uint name##_f16(uint a, uint b) { \
         return float16_from_float32(name##_f32(float32_from_float16(a), float32_from_float16(b))); \
     }
 

@@ -5,8 +5,7 @@
 #include "float16.glsl"
 
 // Where the device rounds them so: PACKS_TO_NEAREST_EVEN.
-uvec2 packed_four(vec4 numbers)
-{
+uvec2 packed_four(vec4 numbers) {
     uvec2 four = uvec2(0u);
     if (PACKS_TO_NEAREST_EVEN) {
         four = uvec2(packHalf2x16(numbers.xy), packHalf2x16(numbers.zw));

@@ -6,8 +6,7 @@
 
 // Of two numbers, neither of them NaN. 4 operations where a device has the conversions. `hidden` is a zero that the compiler does not
 // know: NVIDIA's takes one conversion behind the other for nothing, and leaves both out.
-vec2 as_rounded_to_float16(vec2 numbers, uint hidden)
-{
+vec2 as_rounded_to_float16(vec2 numbers, uint hidden) {
     uint pair;
     if (PACKS_TO_NEAREST_EVEN) {
         pair = packHalf2x16(numbers);

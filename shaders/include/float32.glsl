@@ -23,8 +23,7 @@ uint without_denormal(uint x) { return (x & INFINITY_F32) == 0u ? x & SIGN_F32 :
 float as_float32(uint x) { return uintBitsToFloat(without_denormal(x)); }
 
 // The bits of what arithmetic gave: a NaN is the canonical one, denormals are zeros of their sign.
-uint as_result(float value)
-{
+uint as_result(float value) {
     uint bits = floatBitsToUint(value);
     int magnitude = int(bits & MAGNITUDE_F32);
     uint finite = magnitude < int(SMALLEST_NORMAL_F32) ? bits & SIGN_F32 : bits;

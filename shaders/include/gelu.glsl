@@ -20,8 +20,7 @@
 #define GELU_END 0x41580000 // 13.5: below its negative it is nearer to zero than 2^-126
 
 // What becomes of value, the function where |x| <= 8 + 2^-8, elsewhere: rows below -8 have 2^64 times the probability.
-uint slow_path_gelu(uint x, uint value)
-{
+uint slow_path_gelu(uint x, uint value) {
     int magnitude = int(x & MAGNITUDE_F32);
     int bits = int(value & MAGNITUDE_F32) - (64 << 23);
     bits = magnitude < GELU_END ? bits : 0;
@@ -33,8 +32,7 @@ uint slow_path_gelu(uint x, uint value)
 
 // Largest error over all 2^32 inputs: 0.6838 ULP, at -12.3867 (0xc1462fec). 22 float and 7 integer operations where
 // 2^-40 <= |x| <= 8.
-uint gelu_f32(uint x)
-{
+uint gelu_f32(uint x) {
     precise float a = uintBitsToFloat(x);
     precise float sum = a + GELU_POINTS;
     uint number = min(max(floatBitsToUint(sum), GELU_FIRST_POINT), GELU_LAST_POINT);

@@ -11,8 +11,7 @@
 #include "quick_division.glsl"
 
 // arctan(smaller / larger), for 0 <= smaller <= larger, not both 0. 23 operations.
-float angle_of_half(float smaller, float larger)
-{
+float angle_of_half(float smaller, float larger) {
     precise float tangent = smaller * quick_inverse(larger);
     precise float square = tangent * tangent;
     precise float series = -0.03701002 + square * 0.00786250643;
@@ -25,8 +24,7 @@ float angle_of_half(float smaller, float larger)
 }
 
 // The angle between 0 and pi that belongs to one between 0 and pi/4.
-float unfolded_angle(float angle, bool is_steep, bool is_backward)
-{
+float unfolded_angle(float angle, bool is_steep, bool is_backward) {
     precise float complement = 1.57079637 - angle;
     precise float folded = is_steep ? complement : angle;
     precise float supplement = 3.14159274 - folded;
@@ -35,8 +33,7 @@ float unfolded_angle(float angle, bool is_steep, bool is_backward)
 
 // Zeros and infinities as in C99's Annex F, denormals, and results that are. 0 and infinity are replaced by numbers with which they
 // have the same angle.
-uint general_atan_yx_f16(uint a, uint b)
-{
+uint general_atan_yx_f16(uint a, uint b) {
     int y = int(a & 0x7fffu);
     int x = int(b & 0x7fffu);
     int larger = max(x, y);
@@ -54,8 +51,7 @@ uint general_atan_yx_f16(uint a, uint b)
 
 // The angle of the point (b, a). Normal numbers whose angle is a normal number come from one path; angles are rounded to nearest
 // there and, where they lie in the middle, up.
-uint atan_yx_f16(uint a, uint b)
-{
+uint atan_yx_f16(uint a, uint b) {
     int y = int(a & 0x7fffu);
     int x = int(b & 0x7fffu);
     int larger = max(x, y);

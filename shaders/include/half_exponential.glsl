@@ -14,8 +14,7 @@
 #define FAR_EXPONENT_F16 0x4c80u // 18: from here on results are infinite or zero
 
 // 2^f for |f| <= 0.5. 5 operations.
-float power_of_fraction(float f)
-{
+float power_of_fraction(float f) {
     float power = loose_product_plus(f, 0.00134243781, 0.00966030452);
     power = loose_product_plus(f, power, 0.0555122755);
     power = loose_product_plus(f, power, 0.240226045);
@@ -25,8 +24,7 @@ float power_of_fraction(float f)
 }
 
 // e^x of a number nearer to zero. 12 operations.
-uint quick_exp_f16(uint x)
-{
+uint quick_exp_f16(uint x) {
     float value = uintBitsToFloat(float32_from_float16(x));
     // 1.5 * 2^23 leaves the nearest integer in the last bits of the sum.
     float shifted = exact_product_plus(value, 1.44262695, 12582912.0);
@@ -37,8 +35,7 @@ uint quick_exp_f16(uint x)
 }
 
 // e^x. 18 operations.
-uint exp_f16(uint x)
-{
+uint exp_f16(uint x) {
     uint result = quick_exp_f16(x);
     uint magnitude = x & 0x7fffu;
     if (magnitude >= FAR_EXPONENT_F16) {

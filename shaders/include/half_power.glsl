@@ -19,8 +19,7 @@
 #include "power.glsl"
 
 // log2 of a float16's value, given as float32. Of zero -127, of infinity 128. 23 operations.
-float logarithm_of_half(uint x)
-{
+float logarithm_of_half(uint x) {
     uint offset = x - 0x3f3504f3u; // sqrt(1/2)
     precise float exponent = intBitsToFloat((int(offset) >> 23) + 0x4b400000) - 12582912.0; // 1.5 * 2^23
     precise float f = uintBitsToFloat(x - (offset & 0xff800000u)) - 1.0;
@@ -43,8 +42,7 @@ struct PowerOfTwo {
 };
 
 // 14 operations.
-PowerOfTwo power_of_two_of(float z)
-{
+PowerOfTwo power_of_two_of(float z) {
     precise float shifted = z + 12582912.0;
     precise float rest = z - (shifted - 12582912.0);
     precise float series = 0.0558927059 + rest * 0.00951755326;
@@ -72,8 +70,7 @@ bool is_ordinary_exponent_i32(uint y) { return true; }
 bool is_ordinary_exponent_u32(uint y) { return true; }
 
 // x^y of any float16, by any float32, to results of any size.
-uint general_power_of_half(uint x, uint y, Parity parity)
-{
+uint general_power_of_half(uint x, uint y, Parity parity) {
     int base = int(x & 0x7fffu);
     precise float z = uintBitsToFloat(y) * logarithm_of_half(float32_from_float16(uint(base)));
     PowerOfTwo power = power_of_two_of(z);
@@ -101,8 +98,7 @@ uint general_power_of_half(uint x, uint y, Parity parity)
 // power_f16_by_exponent, with the special values of C's pow as those of float32. Positive normal numbers to ordinary exponents
 // with normal results come from one path; its significands are rounded to nearest and, where they lie in the middle, up.
 #define HALF_POWER_BY(form) \
-    uint power_f16_by_##form(uint x, uint y) \
-    { \
+    uint power_f16_by_##form(uint x, uint y) { \
         bool is_ordinary = uint(x - 0x400u) < 0x7800u && is_ordinary_exponent_##form(y); \
         uint base = x * 0x2000u + 0x38000000u; \
         precise float z = quick_exponent_from_##form(y) * logarithm_of_half(base); \

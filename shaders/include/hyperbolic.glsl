@@ -10,14 +10,11 @@
 // From its parts: tanh(x) = head + rest, head being of 12 bits, where x is neither small nor large; there it is
 // 1 - 2 * complement instead, which is all that 1 - (head + rest) cancels to.
 struct Tangent {
-    float head;
-    float rest;
-    float complement;
+    float head, rest, complement;
 };
 
 // tanh(x) = (2^count - power) / (2^count + power), where e^-2x = power / 2^count, for x from 0 to 44.
-Tangent hyperbolic_tangent(Decay e)
-{
+Tangent hyperbolic_tangent(Decay e) {
     precise float one = intBitsToFloat(e.exponent_bits + int(ONE_F32));
     precise float power = e.power.high + e.power.low;
     precise float divisor = one + power;
@@ -38,8 +35,7 @@ Tangent hyperbolic_tangent(Decay e)
 bool is_central(int magnitude) { return magnitude >= TANH_CENTRE && magnitude < TANH_CENTRE_END; }
 
 // Largest error: 0.724 ULP, at 0.125309572 (0x3e005127): there 1 - e^-2x has lost two bits. 53 operations.
-uint tanh_f32(uint x)
-{
+uint tanh_f32(uint x) {
     int magnitude = int(x & MAGNITUDE_F32);
     precise float a = intBitsToFloat(magnitude);
     precise float doubled = a + a;
@@ -76,8 +72,7 @@ struct Hyperbolic {
 };
 
 // For 0 <= x <= 110, in 29 operations. The minimax polynomials were made with Sollya.
-Hyperbolic hyperbolic(float x)
-{
+Hyperbolic hyperbolic(float x) {
     precise float shifted = x * 1.44269504 + 12582912.0;
     precise float count = shifted - 12582912.0;
     precise float head = exact_product_plus(count, -0.693145752, x);
@@ -106,8 +101,7 @@ Hyperbolic hyperbolic(float x)
 #define LARGEST_HYPERBOLIC 0x42b2d4fc
 
 // Largest error over all 2^32 inputs: 0.8146 ULP, at 0.364613473 (0x3ebaae9e). 34 float and 11 integer operations.
-uint sinh_f32(uint x)
-{
+uint sinh_f32(uint x) {
     int magnitude = int(x & MAGNITUDE_F32);
     Hyperbolic h = hyperbolic(intBitsToFloat(magnitude));
     precise float leading = exact_product_plus(-h.q, h.falling, h.growing);
@@ -122,8 +116,7 @@ uint sinh_f32(uint x)
 FLOAT16_FORM_1(sinh)
 
 // Largest error over all 2^32 inputs: 0.7396 ULP, at 58.5881996 (0x426a5a51). 34 float and 8 integer operations.
-uint cosh_f32(uint x)
-{
+uint cosh_f32(uint x) {
     int magnitude = int(x & MAGNITUDE_F32);
     Hyperbolic h = hyperbolic(intBitsToFloat(magnitude));
     precise float leading = exact_product_plus(h.q, h.falling, h.growing);

@@ -5,8 +5,7 @@
 
 uint add_i32(uint a, uint b) { return a + b; }
 uint add_u32(uint a, uint b) { return a + b; }
-uvec2 add_u64(uvec2 a, uvec2 b)
-{
+uvec2 add_u64(uvec2 a, uvec2 b) {
     uint low = a.x + b.x;
     return uvec2(low, a.y + b.y + uint(low < a.x));
 }
@@ -19,8 +18,7 @@ uvec2 subtract_i64(uvec2 a, uvec2 b) { return subtract_u64(a, b); }
 
 uint multiply_i32(uint a, uint b) { return a * b; }
 uint multiply_u32(uint a, uint b) { return a * b; }
-uvec2 multiply_u64(uvec2 a, uvec2 b)
-{
+uvec2 multiply_u64(uvec2 a, uvec2 b) {
     uint high;
     uint low;
     umulExtended(a.x, b.x, high, low);
@@ -35,8 +33,7 @@ uint difference_square_i32(uint a, uint b) { return difference_square_u32(a, b);
 // (a + b) / 2 of the whole sum, which does not wrap, truncated toward zero: the bits that both have, and half of those
 // that one has, are the mean rounded down.
 uint mean_u32(uint a, uint b) { return (a & b) + ((a ^ b) >> 1); }
-uint mean_i32(uint a, uint b)
-{
+uint mean_i32(uint a, uint b) {
     uint below = (a & b) + uint(int(a ^ b) >> 1);
     return below + ((a ^ b) & (below >> 31));
 }

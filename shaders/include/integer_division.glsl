@@ -18,30 +18,25 @@ uint modulus_floor_u32(uint a, uint b) { return modulus_truncate_u32(a, b); }
 // x, or -x where the word `negative` is all ones instead of zero.
 uint with_sign_i32(uint x, uint negative) { return (x ^ negative) - negative; }
 
-uint divide_i32(uint a, uint b)
-{
+uint divide_i32(uint a, uint b) {
     uint quotient = divide_u32(absolute_i32(a), absolute_i32(b));
     return with_sign_i32(quotient, uint(int(a ^ b) >> 31));
 }
-uint modulus_truncate_i32(uint a, uint b)
-{
+uint modulus_truncate_i32(uint a, uint b) {
     uint remainder = modulus_truncate_u32(absolute_i32(a), absolute_i32(b));
     return with_sign_i32(remainder, uint(int(a) >> 31));
 }
-uint modulus_floor_i32(uint a, uint b)
-{
+uint modulus_floor_i32(uint a, uint b) {
     uint remainder = modulus_truncate_i32(a, b);
     return remainder != 0u && int(a ^ b) < 0 ? remainder + b : remainder;
 }
 
 struct Division_u64 {
-    uvec2 quotient;
-    uvec2 remainder;
+    uvec2 quotient, remainder;
 };
 
 // The number, rounded: within 2^-23 (relative).
-float float_from_u64(uvec2 x)
-{
+float float_from_u64(uvec2 x) {
     precise float high = float(int(x.y >> 10)) * 4398046511104.0; // 2^42
     precise float middle = float(int(((x.y & 0x3ffu) << 11) | (x.x >> 21))) * 2097152.0; // 2^21
     precise float low = float(int(x.x & 0x1fffffu));
@@ -50,8 +45,7 @@ float float_from_u64(uvec2 x)
 }
 
 // The largest integer that is certainly not above `estimate`, for 0 <= estimate < 2^22: by rounding at the place of 1.
-uint digit_from(float estimate)
-{
+uint digit_from(float estimate) {
     precise float shifted = (estimate - 0.5) + 12582912.0; // 1.5 * 2^23
     return floatBitsToUint(shifted) - 0x4b400000u;
 }
@@ -59,8 +53,7 @@ uint digit_from(float estimate)
 // Four digits of 16 bits, from the top; each from the product of what is left, as a float, and the inverse of the divisor.
 // That inverse is made 2^-19 too small, more than all errors together, so that a digit is never too large; what it lacks
 // (less than 0.2, beside the fraction that is dropped) goes into the next one, and the last can lack one. 135 operations.
-Division_u64 division_u64(uvec2 a, uvec2 b)
-{
+Division_u64 division_u64(uvec2 a, uvec2 b) {
     bool by_zero = (b.x | b.y) == 0u;
     uvec2 divisor = uvec2(b.x | uint(by_zero), b.y);
     precise float inverse = reciprocal_estimate(float_from_u64(divisor)) * 0.999998093; // 1 - 2^-19
@@ -97,18 +90,15 @@ uvec2 divide_u64(uvec2 a, uvec2 b) { return division_u64(a, b).quotient; }
 uvec2 modulus_truncate_u64(uvec2 a, uvec2 b) { return division_u64(a, b).remainder; }
 uvec2 modulus_floor_u64(uvec2 a, uvec2 b) { return modulus_truncate_u64(a, b); }
 
-uvec2 divide_i64(uvec2 a, uvec2 b)
-{
+uvec2 divide_i64(uvec2 a, uvec2 b) {
     uvec2 quotient = divide_u64(absolute_i64(a), absolute_i64(b));
     return int(a.y ^ b.y) < 0 ? negated_i64(quotient) : quotient;
 }
-uvec2 modulus_truncate_i64(uvec2 a, uvec2 b)
-{
+uvec2 modulus_truncate_i64(uvec2 a, uvec2 b) {
     uvec2 remainder = modulus_truncate_u64(absolute_i64(a), absolute_i64(b));
     return int(a.y) < 0 ? negated_i64(remainder) : remainder;
 }
-uvec2 modulus_floor_i64(uvec2 a, uvec2 b)
-{
+uvec2 modulus_floor_i64(uvec2 a, uvec2 b) {
     uvec2 remainder = modulus_truncate_i64(a, b);
     bool adjust = (remainder.x | remainder.y) != 0u && int(a.y ^ b.y) < 0;
     return adjust ? add_u64(remainder, b) : remainder;

@@ -14,8 +14,7 @@
 #include "power.glsl"
 
 // base^exponent modulo 2^32: one or two products for each bit of the exponent.
-uint wrapping_power(uint base, uint exponent)
-{
+uint wrapping_power(uint base, uint exponent) {
     uint result = 1u;
     while (exponent != 0u) {
         result *= (exponent & 1u) != 0u ? base : 1u;
@@ -26,8 +25,7 @@ uint wrapping_power(uint base, uint exponent)
 }
 
 // 1 / base^count truncated toward zero, for a count above zero: only bases of 1 and -1 leave anything.
-uint inverse_power(uint base, uint count)
-{
+uint inverse_power(uint base, uint count) {
     uint sign = (count & 1u) != 0u ? base : 1u;
     return base == 1u || base == 0xffffffffu ? sign : 0u;
 }
@@ -39,8 +37,7 @@ uint power_i32_by_i32(uint x, uint y) { return int(y) < 0 ? inverse_power(x, y) 
 uint power_u32_by_i32(uint x, uint y) { return int(y) < 0 ? uint(x == 1u) : wrapping_power(x, y); }
 
 // a * b, at most 2^32 - 1, which counts as infinite: it stays when it is multiplied by more than 1.
-uint saturating_product(uint a, uint b)
-{
+uint saturating_product(uint a, uint b) {
     uint high;
     uint low;
     umulExtended(a, b, high, low);
@@ -48,8 +45,7 @@ uint saturating_product(uint a, uint b)
 }
 
 // base^count for a count below 32, at most 2^32 - 1; base is above 1.
-uint saturating_power(uint base, uint count)
-{
+uint saturating_power(uint base, uint count) {
     uint result = 1u;
     while (count != 0u) {
         result = saturating_product(result, (count & 1u) != 0u ? base : 1u);
@@ -60,8 +56,7 @@ uint saturating_power(uint base, uint count)
 }
 
 // a * b of fractions in units of 2^-64, up to 3 units too small. 12 operations.
-uvec2 fraction_product(uvec2 a, uvec2 b)
-{
+uvec2 fraction_product(uvec2 a, uvec2 b) {
     uint high;
     uint low;
     uint first;
@@ -76,8 +71,7 @@ uvec2 fraction_product(uvec2 a, uvec2 b)
 }
 
 // log2(m / 2^31) of 2^31 <= m < 2^32, in units of 2^-64, within 2^-60: 2 / ln 2 * (t + t^3 / 3 + …), t = (m - 1) / (m + 1).
-uvec2 logarithm_fraction_bits(uint m)
-{
+uvec2 logarithm_fraction_bits(uint m) {
     uint numerator = m - 0x80000000u;
     uvec2 denominator = uvec2(numerator, 1u); // m + 2^31
     Division_u64 first = division_u64(uvec2(0u, numerator), denominator);
@@ -111,8 +105,7 @@ uvec2 logarithm_fraction_bits(uint m)
 }
 
 // 2^f / 2 of a fraction f in units of 2^-64, in the same units, within 2^-61.
-uvec2 half_power_of_two(uvec2 f)
-{
+uvec2 half_power_of_two(uvec2 f) {
     uvec2 x = fraction_product(f, uvec2(0xd1cf79acu, 0xb17217f7u)); // ln 2
     uvec2 sum = uvec2(0x00000b41u, 0x00000000u);
     sum = add_u64(uvec2(0x0000ca96u, 0x00000000u), fraction_product(x, sum));
@@ -136,8 +129,7 @@ uvec2 half_power_of_two(uvec2 f)
 }
 
 // base^y of a base above 1 and a positive y that is not integral, below 32; truncated, at most 2^32 - 1.
-uint truncated_power(uint base, uint y)
-{
+uint truncated_power(uint base, uint y) {
     int whole = findMSB(base);
     uvec2 fraction = logarithm_fraction_bits(base << uint(31 - whole));
     // y = significand / 2^behind; below 1/32 it gives less than 2.
@@ -164,8 +156,7 @@ uint truncated_power(uint base, uint y)
 }
 
 // |x|^y of an integer, truncated, for an exponent above zero or NaN, at most 2^32 - 1; 0 where the power of x is NaN.
-uint magnitude_of_power(uint base, bool is_negative, uint y, Parity parity)
-{
+uint magnitude_of_power(uint base, bool is_negative, uint y, Parity parity) {
     int magnitude = int(y & MAGNITUDE_F32);
     bool is_far = magnitude >= 0x42000000; // 32
     uint count = is_far ? 31u : ((y & 0x007fffffu) | 0x00800000u) >> uint(min(max(150 - (magnitude >> 23), 0), 31));
@@ -176,8 +167,7 @@ uint magnitude_of_power(uint base, bool is_negative, uint y, Parity parity)
 }
 
 // x^y of an integer, given as magnitude and sign, and a float; limited to highest and, below zero, -lowest.
-uint bounded_power(uint base, bool is_negative, uint y, uint highest, uint lowest)
-{
+uint bounded_power(uint base, bool is_negative, uint y, uint highest, uint lowest) {
     Parity parity = parity_from_f32(y);
     uint bits = without_denormal(y);
     bool is_zero = (bits & MAGNITUDE_F32) == 0u;
@@ -193,8 +183,7 @@ uint bounded_power(uint base, bool is_negative, uint y, uint highest, uint lowes
 }
 
 uint power_u32_by_f32(uint x, uint y) { return bounded_power(x, false, y, 0xffffffffu, 0u); }
-uint power_i32_by_f32(uint x, uint y)
-{
+uint power_i32_by_f32(uint x, uint y) {
     return bounded_power(absolute_i32(x), int(x) < 0, y, 0x7fffffffu, 0x80000000u);
 }
 uint power_u32_by_f16(uint x, uint y) { return power_u32_by_f32(x, float32_from_float16(y)); }

@@ -16,8 +16,7 @@ struct Root {
 };
 
 // For 2^-60 <= square <= 2^60, and for 0. 15 operations: as quick_square_root.
-Root root_head(float square)
-{
+Root root_head(float square) {
     precise float half_square = 0.5 * square;
     precise float inverse = uintBitsToFloat(0x5f376800u - (floatBitsToUint(square) >> 1));
     inverse = inverse * (1.50081661 - (half_square * inverse) * inverse);
@@ -34,8 +33,7 @@ Root root_head(float square)
 // ln(first + second + rest) + (bias - EXPONENT_BIAS) * ln 2, rounded, for words of 12 bits whose sum is exact, and a rest that is below
 // 2^-10 of it. The result has to be above 1/2. k * ln 2 + f - f^2 * q(f): but for the rest of f, the first two are added exactly.
 // 30 operations.
-float logarithm_of_sum(float first, float second, float rest, float bias)
-{
+float logarithm_of_sum(float first, float second, float rest, float bias) {
     precise float sum = first + second;
     uint scale_bits = (0x7f2fffffu - floatBitsToUint(sum)) & 0xff800000u; // 2^-k, where sum is 11/16 to 11/8 of 2^k
     float scale = uintBitsToFloat(scale_bits);
@@ -56,8 +54,7 @@ float logarithm_of_sum(float first, float second, float rest, float bias)
 }
 
 // ln(2 * x), which asinh(x) and acosh(x) are to within 2^-31 of themselves from 2^13 on; of infinity that. About 40 operations.
-float logarithm_of_double(float x)
-{
+float logarithm_of_double(float x) {
     precise float quarter = x * 5.42101086e-20; // 2^-64: 2 * x may be infinite
     precise float head = leading_half(quarter);
     precise float rest = quarter - head;

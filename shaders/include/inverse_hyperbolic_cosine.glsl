@@ -10,8 +10,7 @@
 #define ACOSH_END 0x46000000u
 
 // acosh(1 + z) where z has no row. Near zero that is sqrt(2 * z) * (1 - z / 12 + 3 / 160 * z^2); far away ln(2 * x).
-float acosh_without_row(float x, float z)
-{
+float acosh_without_row(float x, float z) {
     float value;
     if (floatBitsToUint(z) < ACOSH_FIRST) {
         precise float doubled = z + z;
@@ -29,8 +28,7 @@ float acosh_without_row(float x, float z)
 
 // acosh x. Of 1 +0, of what is below 1 NaN. x - 1 is exact wherever it has a row. Largest error over all 2^32 inputs: 0.5210 ULP,
 // at 3.043018 (0x4042c0cf). 6 float and 5 integer operations for 2^-8 <= x - 1 < 2^13.
-uint acosh_f32(uint x)
-{
+uint acosh_f32(uint x) {
     precise float a = uintBitsToFloat(x);
     precise float z = a - 1.0;
     uint bits = floatBitsToUint(z);
@@ -44,8 +42,7 @@ uint acosh_f32(uint x)
 FLOAT16_FORM_1(acosh)
 
 // The same, but near 1 and far away (FAST_PATH_OPERATION, elementwise_contiguous.glsl).
-uint ordinary_acosh_f32(uint x, out bool needs_slow_path)
-{
+uint ordinary_acosh_f32(uint x, out bool needs_slow_path) {
     precise float z = uintBitsToFloat(x) - 1.0;
     uint bits = floatBitsToUint(z);
     uint value = floatBitsToUint(value_by_leading_bits(z, ACOSH_ROWS, ACOSH_FIRST >> 16, (ACOSH_END >> 16) - 1u));

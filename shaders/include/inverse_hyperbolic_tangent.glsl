@@ -12,8 +12,7 @@
 
 // atanh x. Odd; of +-1 infinities, beyond NaN. 1 - x is exact from 1/2 on. Largest error over all 2^32 inputs: 0.5429 ULP, at
 // 0.7495195 (0x3f3fe083). 6 float and 9 integer operations where 2^-7 <= |x| < 1.
-uint atanh_f32(uint x)
-{
+uint atanh_f32(uint x) {
     uint magnitude = x & MAGNITUDE_F32;
     precise float a = uintBitsToFloat(magnitude);
     precise float gap = 1.0 - a;

@@ -12,8 +12,7 @@
 #define ATAN_END 0x46000000u
 
 // atan(a) where a has no row: a - a^3 / 3 near zero, pi/2 - 1 / a far away.
-float atan_without_row(float a)
-{
+float atan_without_row(float a) {
     float value;
     if (floatBitsToUint(a) < ATAN_FIRST) {
         precise float near_zero = a - (a * (a * a)) * 0.333333343;
@@ -28,8 +27,7 @@ float atan_without_row(float a)
 
 // atan x. Odd; of infinities pi/2 of their sign. Largest error over all 2^32 inputs: 0.5307 ULP, at 2.011259 (0x4000b878).
 // 6 float and 6 integer operations for 2^-7 <= |x| < 2^13.
-uint atan_f32(uint x)
-{
+uint atan_f32(uint x) {
     uint magnitude = x & MAGNITUDE_F32;
     precise float a = uintBitsToFloat(magnitude);
     float value = value_by_leading_bits(a, ATAN_ROWS, ATAN_FIRST >> 16, (ATAN_END >> 16) - 1u);

@@ -12,8 +12,7 @@
 #include "quick_division.glsl"
 
 // base + angle + excess, rounded once: |base.high| >= |angle.high| or base.high = 0, and what is left is small. 7 operations.
-float sum_of_angles(Double base, Double angle, float excess)
-{
+float sum_of_angles(Double base, Double angle, float excess) {
     precise float sum = base.high + angle.high;
     precise float rest = (base.high - sum) + angle.high;
     precise float total = sum + (((rest + base.low) + angle.low) + excess);
@@ -21,8 +20,7 @@ float sum_of_angles(Double base, Double angle, float excess)
 }
 
 // base + arctan(over / under), for a quotient of magnitude sqrt(2) - 1 at most. 36 operations.
-float arctangent_of_quotient(Double over, Double under, Double base)
-{
+float arctangent_of_quotient(Double over, Double under, Double base) {
     Double tangent = quick_quotient(over, under);
     precise float t = tangent.high + tangent.low;
     precise float square = t * t;
@@ -34,8 +32,7 @@ float arctangent_of_quotient(Double over, Double under, Double base)
 }
 
 // The exponent field of a number without its sign; those of zero and infinity are far from all others.
-int distant_exponent(int magnitude)
-{
+int distant_exponent(int magnitude) {
     int field = magnitude >> 23;
     field = field == 0 ? -400 : field;
     return field == 255 ? 655 : field;
@@ -44,8 +41,7 @@ int distant_exponent(int magnitude)
 // As C99's Annex F has it, for zeros and infinities too. The quotient of the significands is taken, with up to 2^40 of the
 // quotient of the powers of two; what that leaves behind of a small quotient is put back into the result's exponent.
 // Largest error found among 3 million pairs: 0.673 ULP (of 0x9db12b35 and 0x1e5a1bbe). 102 operations.
-uint atan_yx_f32(uint a, uint b)
-{
+uint atan_yx_f32(uint a, uint b) {
     int y_magnitude = int(a & MAGNITUDE_F32);
     int x_magnitude = int(b & MAGNITUDE_F32);
     int distance = distant_exponent(y_magnitude) - distant_exponent(x_magnitude);
@@ -86,8 +82,7 @@ uint atan_yx_f32(uint a, uint b)
 // asin(|x|) and acos(|x|) come from an angle: itself where |x| <= 1/2, else twice the angle whose sine is sqrt((1 - |x|) / 2). Its
 // leading word is |x|, or the root of 2 - 2 * |x|, of which 12 bits are squared exactly; returns base + that angle, base being a
 // multiple of the float nearest to pi/2.
-float angle_from_sine(float magnitude, bool is_steep, float base)
-{
+float angle_from_sine(float magnitude, bool is_steep, float base) {
     precise float complement = 1.0 - magnitude;
     precise float doubled = complement + complement;
     precise float inverse = uintBitsToFloat(0x5f376800u - (floatBitsToUint(doubled) >> 1));
@@ -115,8 +110,7 @@ float angle_from_sine(float magnitude, bool is_steep, float base)
 
 // pi/2 - angle is computed as angle - pi/2, and its sign turned. Largest error over all 2^32 inputs: 0.7986 ULP, at -0.619002938
 // (0xbf1e76fa). 50 operations.
-uint asin_f32(uint x)
-{
+uint asin_f32(uint x) {
     int magnitude = int(x & MAGNITUDE_F32);
     bool is_steep = magnitude > 0x3f000000;
     float number = magnitude < int(SMALLEST_NORMAL_F32) ? 0.0 : intBitsToFloat(magnitude);
@@ -127,8 +121,7 @@ uint asin_f32(uint x)
 
 // x >= 0: pi/2 - angle, or angle where x is large. x < 0: pi/2 + angle, or pi - angle. None is below zero.
 // Largest error over all 2^32 inputs: 0.8131 ULP, at 0.60545665 (0x3f1aff35). 49 operations.
-uint acos_f32(uint x)
-{
+uint acos_f32(uint x) {
     int magnitude = int(x & MAGNITUDE_F32);
     bool is_steep = magnitude > 0x3f000000;
     // pi/2 with the other sign; less pi/2 that is 0 or -pi.

@@ -38,11 +38,9 @@
 // whose power is 0; so is that of every element where the row has no sum. `pairs` less the bits of a number's nearest point is the
 // number of its pair of coefficients.
 struct PowerBasis {
-    float peak;
-    float shift;
+    float peak, shift;
     float difference; // the peak's
-    float lowest;
-    float nothing;
+    float lowest, nothing;
     uint pairs;
     bool has_sum;
 };
@@ -50,8 +48,7 @@ struct PowerBasis {
 // 1.5 * 2^18: added to a number below 2^17, it leaves the nearest multiple of 2^-5, and that multiple in the last bits of the sum.
 #define NEAREST_POINT 393216.0
 
-PowerBasis logarithm_basis_of(float peak)
-{
+PowerBasis logarithm_basis_of(float peak) {
     bool is_shifted = is_large(peak);
     uint bits = floatBitsToUint(peak);
     float shift = uintBitsToFloat(is_shifted ? bits : 0u);
@@ -64,20 +61,17 @@ PowerBasis logarithm_basis_of(float peak)
 }
 
 // An element of a row without a sum may have no pair of coefficients: it counts as far below.
-bool is_far_logarithm(uint x, PowerBasis basis)
-{
+bool is_far_logarithm(uint x, PowerBasis basis) {
     return !basis.has_sum || is_further_below(x, basis.peak, FAR_LOGARITHM);
 }
 bool is_near_logarithm(uint x, PowerBasis basis) { return basis.has_sum && is_within(x, basis.peak, NEAR_LOGARITHM); }
-float bounded_logarithm(uint x, float difference, PowerBasis basis)
-{
+float bounded_logarithm(uint x, float difference, PowerBasis basis) {
     return bounded_difference(basis.has_sum ? x : MINUS_INFINITY, difference, basis.lowest, basis.nothing);
 }
 
 // e^r - 1 for |r| <= h = 2^-6 + 2^-9: r + r^2 * (1/2 + c + r / 6), within 2^-30.4. c * r^2, c = (sqrt(2) - 1) / 12 * h^2, is nearest
 // to r^4 / 24 of the squares. 0 of 0, so that elements that are equal have equal powers. 5 operations.
-float power_rest(float r)
-{
+float power_rest(float r) {
     precise float rest = r + (r * r) * (0.500010669 + r * 0.166666672);
     return rest;
 }
@@ -89,8 +83,7 @@ float power_rest(float r)
 // 9 bits that is nearest to e^point, and how far its logarithm lies beyond the point: so r is the rest of the difference, and
 // |r| <= 2^-6 + 2^-9. All that is rounded is below 2^-5.8. (The products of power_rest's constants with the number, in rows of
 // 16 bytes, would save an operation; a GPU reads such rows at half the rate.)
-Double logarithm_term_of(float difference, PowerBasis basis)
-{
+Double logarithm_term_of(float difference, PowerBasis basis) {
     precise float point = difference + NEAREST_POINT;
     vec2 pair = coefficient_pair(basis.pairs - floatBitsToUint(point));
     precise float r = (difference - (point - NEAREST_POINT)) - pair.y;
@@ -100,8 +93,7 @@ Double logarithm_term_of(float difference, PowerBasis basis)
 
 // A sum of first words, which begins with 0, and the next one: it, and what is to be added to the sum of second words. 7 operations with
 // that: terms may all be tiny, but positive numbers have the order of their bits, and of two that are in order the sum is exact in 3.
-Double next_sum(float sum, Double term)
-{
+Double next_sum(float sum, Double term) {
     int first = floatBitsToInt(sum);
     int second = floatBitsToInt(term.high);
     Double total = fast_two_sum(intBitsToFloat(max(first, second)), intBitsToFloat(min(first, second)));
@@ -111,14 +103,12 @@ Double next_sum(float sum, Double term)
 
 // The same bits where all 16 elements are near below the peak: their first words are multiples of 2^-19 of the greatest term there may
 // be, and their sum is below 2^5 times that, so that it has 24 bits and nothing is left over. 2 operations a term.
-Double next_near_sum(float sum, Double term)
-{
+Double next_near_sum(float sum, Double term) {
     precise float total = sum + term.high;
     return Double(total, term.low);
 }
 
-Double with_logarithm_term(Double sum, Double term)
-{
+Double with_logarithm_term(Double sum, Double term) {
     Double next = next_sum(sum.high, term);
     precise float low = sum.low + next.low;
     return Double(next.high, low);
@@ -126,14 +116,12 @@ Double with_logarithm_term(Double sum, Double term)
 
 // Four terms more. Their second words are added up before: fewer roundings on the way. (In a function of its own: glslang takes
 // minutes and gigabytes to follow what is precise through longer ones.)
-float with_second_words(float low, float a, float b, float c, float d)
-{
+float with_second_words(float low, float a, float b, float c, float d) {
     precise float sum = low + ((a + b) + (c + d));
     return sum;
 }
 #define WITH_TERMS(name, next) \
-    Double name(Double sum, Double terms[4]) \
-    { \
+    Double name(Double sum, Double terms[4]) { \
         Double sum_0 = next(sum.high, terms[0]); \
         Double sum_1 = next(sum_0.high, terms[1]); \
         Double sum_2 = next(sum_1.high, terms[2]); \
@@ -146,8 +134,7 @@ WITH_TERMS(with_near_logarithm_terms, next_near_sum)
 Double sum_of_terms(Double sum, float first) { return fast_two_sum(sum.high, sum.low); }
 
 // A scaled sum as it is. Its second word, where that is next to nothing, is left out: it would be denormal.
-Double unscaled(Double sum)
-{
+Double unscaled(Double sum) {
     uint low_bits = floatBitsToUint(sum.low);
     uint kept = int(low_bits & MAGNITUDE_F32) < SMALLEST_SECOND_WORD ? 0u : low_bits;
     precise float high = sum.high * power_of_two(-LOGARITHM_EXPONENT);
@@ -158,8 +145,7 @@ Double unscaled(Double sum)
 // The sum relative to the peak's term: times e^-r, r being what the peak has beyond its nearest point, which is exact. What is
 // rounded is below 2^-5.9 of the first word, and the second word, which is half an ULP of the first, stays as it is: it loses less than
 // 2^-28.4 all together. 13 operations.
-Double relative_to_peak(Double sum, PowerBasis basis)
-{
+Double relative_to_peak(Double sum, PowerBasis basis) {
     precise float point = (basis.difference + NEAREST_POINT) - NEAREST_POINT;
     precise float rest = power_rest(point - basis.difference);
     precise float low = sum.low + sum.high * rest;
@@ -168,8 +154,7 @@ Double relative_to_peak(Double sum, PowerBasis basis)
 
 // ln(1 + others), the others being the sum without the peak, relative to it; 0 where that is tiny. Then comes what the peak's
 // result is, -others. 116 operations, once for a row.
-uvec3 logarithm_row_words(Double sum, PowerBasis basis)
-{
+uvec3 logarithm_row_words(Double sum, PowerBasis basis) {
     Double others = relative_to_peak(sum, basis);
     int magnitude = floatBitsToInt(others.high);
     bool is_tiny = magnitude < TINY_SUM;
@@ -187,11 +172,9 @@ uvec3 logarithm_row_words(Double sum, PowerBasis basis)
 struct LogarithmRow {
     Double logarithm;
     uint of_peak;
-    float coarse;
-    float fine;
+    float coarse, fine;
 };
-LogarithmRow logarithm_row(uvec3 words, PowerBasis basis)
-{
+LogarithmRow logarithm_row(uvec3 words, PowerBasis basis) {
     Double logarithm = Double(uintBitsToFloat(words.x), uintBitsToFloat(words.y));
     Double total = two_sum(basis.difference, logarithm.high);
     // 1.5 * 2^11 leaves the nearest multiple of 2^-12.
@@ -205,8 +188,7 @@ bool has_small_logarithm(LogarithmRow row) { return floatBitsToInt(row.logarithm
 // lost, and the rest. Both are below 2^12, so that a unit in the last place of their difference is 2^-12 at most, and coarse a multiple
 // of it. If y is one too, so is the rounded difference plus coarse, which is 2^24 units at most and so exact; else y has larger units,
 // the difference is exact, and the sum is y. What is left has no rounding that counts beside 2^-10. 5 operations.
-uint log_softmax_f32(float difference, LogarithmRow row)
-{
+uint log_softmax_f32(float difference, LogarithmRow row) {
     precise float total = difference - row.coarse;
     precise float lost = difference - (total + row.coarse);
     precise float result = total + (lost - row.fine);
@@ -215,16 +197,14 @@ uint log_softmax_f32(float difference, LogarithmRow row)
 
 // x - peak. From 2^100 on the second word is left out: it makes no difference to any result, and what two_sum does on the way
 // may overflow.
-Double distance_of(uint x, float peak)
-{
+Double distance_of(uint x, float peak) {
     Double difference = two_sum(as_float32(x), -peak);
     bool is_huge = int(floatBitsToUint(difference.high) & MAGNITUDE_F32) >= HUGE_DIFFERENCE;
     return Double(difference.high, uintBitsToFloat(is_huge ? 0u : floatBitsToUint(difference.low)));
 }
 
 // The result where either is not so: (x - peak) - ln(1 + others) in two words. 33 operations.
-uint slow_path_log_softmax_f32(uint result, uint x, PowerBasis basis, LogarithmRow row)
-{
+uint slow_path_log_softmax_f32(uint result, uint x, PowerBasis basis, LogarithmRow row) {
     Double distance = distance_of(x, basis.peak);
     Double total = two_sum(distance.high, -row.logarithm.high);
     precise float low = total.low + (distance.low - row.logarithm.low);

@@ -15,8 +15,7 @@
 // ln(1 + f) = f - f^2 / 2 + f^2 / 2 * g(f): the large terms are summed exactly, the small ones in one word. The polynomial
 // g was found by Sollya's fpminimax (S. Chevillard et al., 2010) for the smallest relative error of the logarithm, which
 // is 2^-28.5. 39 operations.
-Double logarithm_sum(float exponent, float f)
-{
+Double logarithm_sum(float exponent, float f) {
     // f^2 / 2: the square of the leading 12 bits is exact; the rest is 2^-11 times as large.
     precise float f_high = leading_half(f);
     precise float half_high = 0.5 * f_high;
@@ -46,8 +45,7 @@ Double logarithm_sum(float exponent, float f)
 // x = 2^k * (1 + f), for positive normal numbers x, by their bits, and for those beyond the largest exponent.
 // (W. J. Cody and W. Waite, «Software Manual for the Elementary Functions», 1980.)
 int logarithm_exponent(uint x) { return (int(x) - 0x3f300000) >> 23; }
-float logarithm_fraction(uint x, int k)
-{
+float logarithm_fraction(uint x, int k) {
     precise float f = uintBitsToFloat(x - uint(k << 23)) - 1.0; // exact
     return f;
 }
@@ -55,8 +53,7 @@ float logarithm_fraction(uint x, int k)
 // ln x of a positive normal number, by its bits; of other bits, some finite number: k * ln 2 + f - f^2 * q(f), of which the first two
 // terms are added exactly, and the small ones in one word. The minimax polynomial q, made by Lawson's weighted iteration (C. L.
 // Lawson, 1961), has a relative error of 2^-27.7 in the logarithm. 32 operations.
-float quick_log_normal(uint x)
-{
+float quick_log_normal(uint x) {
     int k = logarithm_exponent(x);
     precise float exponent = float(k);
     precise float f = logarithm_fraction(x, k);
@@ -77,8 +74,7 @@ float quick_log_normal(uint x)
 }
 
 // What a small change of f adds to ln(1 + f): change / (1 + f), to a relative 0.02. 5 operations.
-float logarithm_change(float f, float change)
-{
+float logarithm_change(float f, float change) {
     precise float inverse = (1.0 - f) * (1.0 + f * f);
     precise float product = change * inverse;
     return product;
@@ -87,8 +83,7 @@ float logarithm_change(float f, float change)
 // ln((1 + u.high + u.low) * 2^exponent), for 2^-60 <= u.high < 2^128 and |u.low| <= 2^-23 * u.high, where u.low is 0 from
 // u.high = 2^64 on. As two words, like logarithm_sum. Where u is small it is f itself: nothing is lost to the 1.
 // 66 operations.
-Double log1p(Double u, int exponent)
-{
+Double log1p(Double u, int exponent) {
     // Exact although the larger word may be the second one: z - 1 is a number of 24 bits, for z < 2^24.
     Double z = fast_two_sum(1.0, u.high);
     precise float z_low = z.low + u.low;
@@ -104,8 +99,7 @@ Double log1p(Double u, int exponent)
 
 // ln x. Of +-0 -infinity, of what is below zero NaN.
 // Largest error over all 2^32 inputs: 0.8574 ULP, at 1.40242338 (0x3fb3829c). 40 operations.
-uint log_f32(uint x)
-{
+uint log_f32(uint x) {
     precise float value = quick_log_normal(x);
     int bits = int(x);
     bool is_zero = (x & INFINITY_F32) == 0u; // or denormal

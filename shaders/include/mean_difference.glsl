@@ -6,8 +6,7 @@
 #include "float32.glsl"
 
 // x - mean, rounded once but for what is far below the last place.
-uint difference_from(uint x, uvec2 mean)
-{
+uint difference_from(uint x, uvec2 mean) {
     precise float rest = as_float32(mean.y);
     Double difference = two_sum(as_float32(x), -as_float32(mean.x));
     // Of what is not infinite: the error of an infinite sum is NaN.

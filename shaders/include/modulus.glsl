@@ -14,8 +14,7 @@
 // a * 2^count modulo b, for significands of 24 bits (2^23 <= a, b < 2^24) and 0 <= count < 254: 21 bits an iteration, so 13 iterations
 // at most and one for numbers of like size. The quotient of an iteration, rounded to nearest, is off by less than 0.34 before
 // it is rounded, and what is left is then between -b and b: it is exact modulo 2^32. 14 operations, and 17 an iteration.
-int significand_remainder(uint a, uint b, int count)
-{
+int significand_remainder(uint a, uint b, int count) {
     int divisor = int(b);
     precise float inverse = significand_reciprocal(uintBitsToFloat(b | ONE_F32));
     int rest = int(a) < divisor ? int(a) : int(a) - divisor;
@@ -32,15 +31,13 @@ int significand_remainder(uint a, uint b, int count)
 }
 
 // The magnitude of multiple * 2^(field - 150), a denormal as zero, for 0 <= multiple < 2^24.
-uint magnitude_from(int multiple, int field)
-{
+uint magnitude_from(int multiple, int field) {
     int bits = floatBitsToInt(float(multiple)) + ((field - 150) << 23);
     return multiple == 0 || bits < int(SMALLEST_NORMAL_F32) ? 0u : uint(bits);
 }
 
 // NaN, an infinite dividend or a zero divisor.
-bool has_no_remainder_f32(uint a, uint b)
-{
+bool has_no_remainder_f32(uint a, uint b) {
     return int(a & MAGNITUDE_F32) >= int(INFINITY_F32) || int(b & MAGNITUDE_F32) > int(INFINITY_F32)
         || (b & INFINITY_F32) == 0u;
 }
@@ -49,8 +46,7 @@ bool has_no_remainder_f32(uint a, uint b)
 // less than 0.503. Where a is not below b, all are multiples of b's last place, and have few enough of them to be exact: b's
 // first 12 bits times the quotient, what that leaves of a, which is below 0.76 * 2^24 places, and b's other bits times the
 // quotient. 10 operations.
-float remainder_of_ordinary(float a, float b, float ratio)
-{
+float remainder_of_ordinary(float a, float b, float ratio) {
     precise float quotient = (ratio + 12582912.0) - 12582912.0; // 1.5 * 2^23
     precise float head = leading_half(b);
     precise float tail = b - head;
@@ -61,8 +57,7 @@ float remainder_of_ordinary(float a, float b, float ratio)
 }
 
 // Whether that holds: b is between 2^-60 and 2^100, and a neither denormal nor as large as 2^10 * b.
-bool are_ordinary(uint a, uint b, float ratio)
-{
+bool are_ordinary(uint a, uint b, float ratio) {
     bool b_is_ordinary = int(b) >= 0x21800000 && int(b) < 0x71800000;
     bool a_is_ordinary = int(a) >= int(SMALLEST_NORMAL_F32) || a == 0u;
     return b_is_ordinary && a_is_ordinary && floatBitsToInt(ratio) < 0x44800000;
@@ -72,8 +67,7 @@ bool are_ordinary(uint a, uint b, float ratio)
 //
 // Where the signs differ, b is added: as integers in units of the divisor's last place, exactly, or where a is below b as floats,
 // which rounds once.
-uint slow_path_modulus_f32(uint a, uint b, bool is_floor)
-{
+uint slow_path_modulus_f32(uint a, uint b, bool is_floor) {
     int field_a = int((a >> 23) & 0xffu);
     int field_b = int((b >> 23) & 0xffu);
     uint significand_a = (a & 0x7fffffu) | SMALLEST_NORMAL_F32;
@@ -90,8 +84,7 @@ uint slow_path_modulus_f32(uint a, uint b, bool is_floor)
 }
 
 // 28 operations for ordinary pairs.
-uint modulus_truncate_f32(uint a, uint b)
-{
+uint modulus_truncate_f32(uint a, uint b) {
     uint dividend = a & MAGNITUDE_F32;
     uint divisor = b & MAGNITUDE_F32;
     precise float ratio = uintBitsToFloat(dividend) * quick_inverse(uintBitsToFloat(divisor));
@@ -104,8 +97,7 @@ uint modulus_truncate_f32(uint a, uint b)
 }
 
 // 33 operations for ordinary pairs.
-uint modulus_floor_f32(uint a, uint b)
-{
+uint modulus_floor_f32(uint a, uint b) {
     uint dividend = a & MAGNITUDE_F32;
     uint divisor = b & MAGNITUDE_F32;
     precise float ratio = uintBitsToFloat(dividend) * quick_inverse(uintBitsToFloat(divisor));
@@ -123,8 +115,7 @@ uint modulus_floor_f32(uint a, uint b)
 // place, of which they have few enough for float32 to be exact. A quotient, off by less than 2^-19 of itself and rounded to
 // nearest, has up to 12 bits; a larger one takes another iteration for each 12 bits, three at most. What is left lies between
 // -b / 2 and b / 2, or next to that: b is added to what is negative. 14 operations, and 11 for each iteration that is needed.
-float remainder_f16(float a, float b)
-{
+float remainder_f16(float a, float b) {
     float inverse = quick_inverse(b);
     precise float rest = a;
     precise float ratio = a * inverse;
@@ -145,8 +136,7 @@ float remainder_f16(float a, float b)
 float as_magnitude_f16(int magnitude) { return uintBitsToFloat(float32_from_float16(uint(magnitude))); }
 
 // Rounded to nearest even, for 0 <= value < 2^16: float16_from_float32 without signs, infinities and NaN. 7 operations.
-uint float16_from_remainder(float value)
-{
+uint float16_from_remainder(float value) {
     int bits = floatBitsToInt(value);
     int exponent = max(bits, 0x38800000) >> 23;
     int large = exponent * 0x800000 + 0x6800000;
@@ -158,14 +148,12 @@ uint float16_from_remainder(float value)
 bool has_remainder_f16(int a, int b) { return a < int(INFINITY_F16) && uint(b - 1) < INFINITY_F16 - 1u; }
 
 // For other pairs: NaN, or where b is infinite and a is not, what is left of a.
-uint special_remainder_f16(int a, int b, uint remainder)
-{
+uint special_remainder_f16(int a, int b, uint remainder) {
     return a < int(INFINITY_F16) && b == int(INFINITY_F16) ? remainder : NAN_F16;
 }
 
 // About 44 operations, and 11 for each iteration.
-uint modulus_truncate_f16(uint a, uint b)
-{
+uint modulus_truncate_f16(uint a, uint b) {
     int magnitude_a = int(a & 0x7fffu);
     int magnitude_b = int(b & 0x7fffu);
     uint result;
@@ -180,8 +168,7 @@ uint modulus_truncate_f16(uint a, uint b)
 
 // About 49 operations, and 11 for each iteration. Where the signs differ, b is added; rounded to 24 bits first, which does no harm to a
 // sum (float16.glsl).
-uint modulus_floor_f16(uint a, uint b)
-{
+uint modulus_floor_f16(uint a, uint b) {
     int magnitude_a = int(a & 0x7fffu);
     int magnitude_b = int(b & 0x7fffu);
     bool signs_differ = ((a ^ b) & 0x8000u) != 0u;

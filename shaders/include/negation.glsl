@@ -5,8 +5,7 @@
 uint negated_f32(uint x) { return x ^ 0x80000000u; }
 uint negated_f16(uint x) { return x ^ 0x8000u; }
 uint negated_i32(uint x) { return ~x + 1u; }
-uvec2 negated_i64(uvec2 x)
-{
+uvec2 negated_i64(uvec2 x) {
     uint low = ~x.x + 1u;
     return uvec2(low, ~x.y + uint(low == 0u));
 }

@@ -6,8 +6,7 @@
 
 // Whether a magnitude is not from `begin` up to `end`, or it is not possible at all, in one comparison of one sum: all but the magnitude
 // are known for many elements at once.
-bool is_outside(uint magnitude, uint begin, uint end, bool is_possible)
-{
+bool is_outside(uint magnitude, uint begin, uint end, bool is_possible) {
     uint shift = SIGN_F32 - end;
     int last_below = is_possible ? int(begin + shift - 1u) : 0x7fffffff;
     return int(magnitude + shift) <= last_below;

@@ -15,8 +15,7 @@
 #define MINUS_INFINITY (SIGN_F32 | INFINITY_F32)
 
 // a + b, for numbers of one sign. Relative error: at most 3 * 2^-48. 11 operations.
-Double sum_of(Double a, Double b)
-{
+Double sum_of(Double a, Double b) {
     Double total = two_sum(a.high, b.high);
     precise float low = total.low + (a.low + b.low);
     return fast_two_sum(total.high, low);
@@ -27,28 +26,24 @@ bool is_large(float peak) { return int(floatBitsToUint(peak) & MAGNITUDE_F32) > 
 bool is_shifted(float shift) { return (floatBitsToUint(shift) & MAGNITUDE_F32) != 0u; }
 
 // An element's difference, which matters unless it is far below the peak: the element itself where nothing is shifted.
-float difference_of(uint x, float shift)
-{
+float difference_of(uint x, float shift) {
     precise float difference = uintBitsToFloat(x) - shift;
     return difference;
 }
 
 // Whether the distance is more than one that is not negative, of which these are the bits.
-bool is_further_below(uint x, float peak, int distance_bits)
-{
+bool is_further_below(uint x, float peak, int distance_bits) {
     precise float distance = peak - uintBitsToFloat(x);
     return x == MINUS_INFINITY || floatBitsToInt(distance) > distance_bits;
 }
 
-bool is_within(uint x, float peak, int distance_bits)
-{
+bool is_within(uint x, float peak, int distance_bits) {
     precise float distance = peak - uintBitsToFloat(x);
     return floatBitsToInt(distance) <= distance_bits;
 }
 
 // The difference of an element that may be far below: never below the lowest, and that of -infinity is `nothing`.
-float bounded_difference(uint x, float difference, float lowest_difference, float nothing)
-{
+float bounded_difference(uint x, float difference, float lowest_difference, float nothing) {
     uint bits = floatBitsToUint(difference);
     uint lowest = floatBitsToUint(lowest_difference);
     // Of two negative numbers, the one further from zero has the greater bits.

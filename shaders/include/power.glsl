@@ -35,8 +35,7 @@ struct Exponent {
 #define HUGE_EXPONENT 30
 
 // Of an exponent's bits, the first of 31 being set.
-Exponent exponent_from_parts(uint significand, int magnitude, uint sign)
-{
+Exponent exponent_from_parts(uint significand, int magnitude, uint sign) {
     int leading_bit = magnitude + 2;
     int shift = min(max(leading_bit, 0), 31);
     int dropped = min(max(-leading_bit, 0), 31);
@@ -44,32 +43,26 @@ Exponent exponent_from_parts(uint significand, int magnitude, uint sign)
     fraction = magnitude >= HUGE_EXPONENT ? significand << 1 : fraction;
     return Exponent(fraction, 1u << shift, sign, magnitude);
 }
-Exponent exponent_from_f32(uint y)
-{
+Exponent exponent_from_f32(uint y) {
     uint significand = ((y & 0x007fffffu) | 0x00800000u) << 7;
     return exponent_from_parts(significand, int((y & MAGNITUDE_F32) >> 23) - 127, uint(int(y) >> 31));
 }
 Exponent exponent_from_f16(uint y) { return exponent_from_f32(float32_from_float16(y)); }
-Exponent exponent_from_integer(uint y, uint sign)
-{
+Exponent exponent_from_integer(uint y, uint sign) {
     int leading_bit = findMSB(y | 1u);
     return exponent_from_parts((y << (31 - leading_bit)) >> 1, y == 0u ? ZERO_EXPONENT : leading_bit, sign);
 }
 Exponent exponent_from_u32(uint y) { return exponent_from_integer(y, 0u); }
-Exponent exponent_from_i32(uint y)
-{
+Exponent exponent_from_i32(uint y) {
     uint sign = uint(int(y) >> 31);
     return exponent_from_integer((y ^ sign) - sign, sign);
 }
 
 // What counts of an exponent for powers of numbers below zero, and of NaN.
 struct Parity {
-    bool is_integral;
-    bool is_odd;
-    bool is_nan;
+    bool is_integral, is_odd, is_nan;
 };
-Parity parity_from_f32(uint y)
-{
+Parity parity_from_f32(uint y) {
     int magnitude = int(y & MAGNITUDE_F32);
     uint significand = (y & 0x007fffffu) | 0x00800000u;
     // How many of the 24 bits lie behind the point: 24 stands for all, and more.
@@ -84,8 +77,7 @@ Parity parity_from_u32(uint y) { return Parity(true, (y & 1u) != 0u, false); }
 
 // A number without sign in units of 2^-64, in two words.
 struct Fraction {
-    uint high;
-    uint low;
+    uint high, low;
 };
 
 // The largest m, as 24 bits, for which c is 1, and the least for which it is 1/2: 2 / (1 + c) and 2 / (1/2 + c) for the c between.
@@ -94,8 +86,7 @@ struct Fraction {
 
 // log2 m of a normal number's significand m, by its bits. Relative to log2 m or, for the last numbers before 2, to log2(m/2) within
 // 2^-33.1. 35 operations.
-Fraction binary_logarithm(uint x)
-{
+Fraction binary_logarithm(uint x) {
     uint significand = (x & 0x007fffffu) | 0x00800000u;
     bool is_first = int(significand) <= LAST_OF_FIRST_SECTOR;
     bool is_last = int(significand) >= FIRST_OF_LAST_SECTOR;
@@ -141,8 +132,7 @@ struct Power {
 
 // 2^fraction - 1 of a fraction in units of 2^-32, in units of 2^-31 and half of the last of 24 bits more: within 2^-28.6.
 // 12 operations.
-uint binary_exponential(uint fraction)
-{
+uint binary_exponential(uint fraction) {
     uint unused;
     uint value;
     umulExtended(466052u, fraction, value, unused);
@@ -155,8 +145,7 @@ uint binary_exponential(uint fraction)
 }
 
 // |x|^y of a positive normal |x|, by its bits. 75 operations beside those on y alone.
-Power finite_power(uint x, Exponent y)
-{
+Power finite_power(uint x, Exponent y) {
     Fraction fraction = binary_logarithm(x);
     // log2 |x| * 2^shift, in units of 2^-32.
     uint carried;
@@ -182,8 +171,7 @@ Power finite_power(uint x, Exponent y)
 }
 
 // Powers of anything that is no positive normal number, by infinite and large exponents, and too large and too small ones.
-uint special_power(uint x, Exponent y, Parity parity, Power power)
-{
+uint special_power(uint x, Exponent y, Parity parity, Power power) {
     uint base = without_denormal(x & MAGNITUDE_F32);
     bool x_is_special = base == 0u || base == INFINITY_F32;
     bool y_is_infinite = y.magnitude == INFINITE_EXPONENT;
@@ -211,8 +199,7 @@ uint special_power(uint x, Exponent y, Parity parity, Power power)
 #define SIMPLE_THREE 0x40400000
 
 // m, its square or its cube in two words, for 1 <= m < 2: those of its first 8 bits are exact. 9 operations.
-Double whole_power(uint m, int degree)
-{
+Double whole_power(uint m, int degree) {
     precise float number = uintBitsToFloat(m);
     precise float head = uintBitsToFloat(m & 0xffff0000u);
     precise float rest = number - head;
@@ -231,8 +218,7 @@ Double whole_power(uint m, int degree)
 }
 
 // x^y of a positive normal x, by its bits: within 2^-29.
-Power simple_power(uint x, uint y)
-{
+Power simple_power(uint x, uint y) {
     int exponent = int(x - ONE_F32) >> 23;
     uint m = (x & 0x007fffffu) | ONE_F32;
     int degree = int(y & MAGNITUDE_F32);
@@ -256,8 +242,7 @@ Power simple_power(uint x, uint y)
 }
 
 // Whether there is more to x^y than finite_power. x is a positive normal number: from 2^23 below infinity's bits.
-bool is_special_power(uint x, Exponent y, Power power)
-{
+bool is_special_power(uint x, Exponent y, Power power) {
     bool x_is_normal = int(x - SMALLEST_NORMAL_F32 + SIGN_F32) < int(INFINITY_F32 - SMALLEST_NORMAL_F32 + SIGN_F32);
     bool is_finite = uint(power.exponent + 126) <= 253u;
     return !x_is_normal || !is_finite || y.magnitude >= LARGE_EXPONENT;
@@ -268,8 +253,7 @@ bool is_special_power(uint x, Exponent y, Power power)
 // Largest errors found in 280 million pairs: 0.703 ULP for exponents below 2^-8 (0x0090a54b ^ 0x35e42c05), whose fixed point form is
 // rounded, and 0.641 for others (0x3f95f16a ^ 0xc406c38f). 95 operations.
 #define POWER_BY(form) \
-    uint power_f32_by_##form(uint x, uint y) \
-    { \
+    uint power_f32_by_##form(uint x, uint y) { \
         Exponent exponent = exponent_from_##form(y); \
         Power power = finite_power(x & MAGNITUDE_F32, exponent); \
         if (is_special_power(x, exponent, power)) { \
@@ -284,8 +268,7 @@ POWER_BY(u32)
 
 // x^y for an exponent that all elements share; special is y where that is simple, else 0 (special_attribute.glsl). Simple exponents:
 // largest error found in every 61st float32 0.536 ULP (0x2a9df22b ^ 3), and 11 to 55 operations; others as above, and 85.
-uint constant_power_f32(uint x, uint exponent_bits, uint special)
-{
+uint constant_power_f32(uint x, uint exponent_bits, uint special) {
     uint y = special == 0u ? exponent_bits : special;
     Exponent exponent = exponent_from_f32(y);
     Power power;
@@ -299,8 +282,7 @@ uint constant_power_f32(uint x, uint exponent_bits, uint special)
     }
     return power.bits;
 }
-uint constant_power_f16(uint x, uint exponent_bits, uint special)
-{
+uint constant_power_f16(uint x, uint exponent_bits, uint special) {
     return float16_from_float32(constant_power_f32(float32_from_float16(x), exponent_bits, special));
 }
 

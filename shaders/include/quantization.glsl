@@ -30,8 +30,7 @@ uint saturated_uint8(int x) { return uint(min(max(x, 0), 255)); }
 // both neighbours of the estimate, or beyond 8 bits on the same side.
 struct Candidate {
     int integer;
-    bool is_certain;
-    bool is_near;
+    bool is_certain, is_near;
 };
 
 // Divisors from 2^-60 to 2^60, of either sign: those of quick_inverse, by which a denormal dividend gives next to nothing.
@@ -46,8 +45,7 @@ bool has_quick_inverse(uint divisor) { return 2u * divisor - 0x43000000u < 0x780
 // below 2^12, never is certain, as NaN of either sign is more than any bound among unsigned integers.
 //
 // What is not certain is computed exactly, and what is certain is right: no result depends on how a device rounds.
-Candidate candidate(float quotient, float m_squared, bool has_inverse)
-{
+Candidate candidate(float quotient, float m_squared, bool has_inverse) {
     precise float shifted = quotient + 12582912.0; // 1.5 * 2^23
     precise float integer = shifted - 12582912.0;
     precise float d = quotient - integer;
@@ -58,13 +56,11 @@ Candidate candidate(float quotient, float m_squared, bool has_inverse)
 }
 
 // The estimate of a quotient, off by at most 2^-19 of itself: 2^-19.5 for the inverse, and two roundings.
-float quick_quotient(float dividend, uint divisor)
-{
+float quick_quotient(float dividend, uint divisor) {
     precise float quotient = dividend * quick_inverse(uintBitsToFloat(divisor));
     return quotient;
 }
-Candidate candidate(float quotient, bool has_inverse)
-{
+Candidate candidate(float quotient, bool has_inverse) {
     precise float m_squared = quotient * quotient;
     return candidate(quotient, m_squared, has_inverse);
 }
@@ -73,8 +69,7 @@ Candidate candidate(float quotient, bool has_inverse)
 // half an odd number h. The dividend less h * divisor tells the side: h has 11 bits, so that its products with both halves
 // of the divisor are exact; so is the first difference, which is below 2^-4 of the dividend and a multiple of its last place;
 // and rounding the second one leaves its sign. From 2^10 on this may be the wrong side, but both are beyond 8 bits.
-int quotient_near_half(float quotient, float dividend, uint divisor)
-{
+int quotient_near_half(float quotient, float dividend, uint divisor) {
     precise float shifted = (quotient - 0.5) + 12582912.0; // 1.5 * 2^23
     precise float h = (shifted - 12582912.0) + 0.5;
     precise float by = uintBitsToFloat(divisor);
@@ -91,8 +86,7 @@ int quotient_near_half(float quotient, float dividend, uint divisor)
 //   exponent      what its exponent is above the divisor's: the quotient is (significand / [1, 2)) * 2^exponent
 //   quarters      the low 32 bits of 4 * dividend, the lowest of them set where any bit lies below
 //   divisor       an integer of 24 bits
-int nearest_quotient(float significand, int exponent, uint quarters, uint divisor)
-{
+int nearest_quotient(float significand, int exponent, uint quarters, uint divisor) {
     precise float ratio = significand * reciprocal_estimate(uintBitsToFloat((divisor & 0x7fffffu) | ONE_F32));
     precise float shifted = uintBitsToFloat(floatBitsToUint(ratio) + (uint(min(max(exponent, -3), 11)) << 23)) + 12582912.0;
     uint n = floatBitsToUint(shifted) - 0x4b400000u;
@@ -109,8 +103,7 @@ int with_sign(int magnitude, uint sign) { return int(sign) < 0 ? -magnitude : ma
 
 // A quotient that is not finite divided by finite: 0 where it is zero or NaN, else infinite. `dividend` and `divisor` are bits of
 // float32; for a dividend of another kind those of any number that is zero, finite, infinite or NaN when it is.
-int special_quotient(int quotient, uint dividend, uint divisor)
-{
+int special_quotient(int quotient, uint dividend, uint divisor) {
     int top = int(dividend & MAGNITUDE_F32);
     int bottom = int(divisor & MAGNITUDE_F32);
     bool large = top >= int(INFINITY_F32) || bottom < int(SMALLEST_NORMAL_F32);
@@ -118,8 +111,7 @@ int special_quotient(int quotient, uint dividend, uint divisor)
     return none ? 0 : large ? LARGE_QUOTIENT : quotient;
 }
 
-int exact_quotient_f32(uint x, uint scale)
-{
+int exact_quotient_f32(uint x, uint scale) {
     int exponent = EXPONENT_F32(x) - EXPONENT_F32(scale);
     uint significand = SIGNIFICAND_F32(x);
     uint quarters = significand << uint(min(max(exponent + 2, 0), 31));
@@ -129,8 +121,7 @@ int exact_quotient_f32(uint x, uint scale)
 }
 
 // round(x / scale), in float32. 21 operations, near halves 39; where neither decides, 45 more.
-int rounded_quotient(uint x, uint scale, bool has_inverse)
-{
+int rounded_quotient(uint x, uint scale, bool has_inverse) {
     int integer;
     if (ON_NAIVE_DRIVER) {
         integer = exact_quotient_f32(x, scale);
@@ -150,13 +141,11 @@ int rounded_quotient(uint x, uint scale, bool has_inverse)
 int rounded_quotient_f32(uint x, uint scale) { return rounded_quotient(x, scale, has_quick_inverse(scale)); }
 
 // Every FLOAT16 scale has a quick inverse but zero, infinity and NaN, of which none gives an estimate that is finite.
-int rounded_quotient_f16(uint x, uint scale)
-{
+int rounded_quotient_f16(uint x, uint scale) {
     return rounded_quotient(float32_from_float16(x), float32_from_float16(scale), true);
 }
 
-int exact_quotient_i32(uint x, uint scale)
-{
+int exact_quotient_i32(uint x, uint scale) {
     uint magnitude = int(x) < 0 ? 0u - x : x;
     int highest = findMSB(magnitude | 1u);
     uint leading = magnitude << uint(31 - highest);
@@ -173,8 +162,7 @@ int exact_quotient_i32(uint x, uint scale)
 }
 
 // The scale is float32. 22 operations, near halves 43; else 60 more, and so near halves where an integer has more than 24 bits.
-int rounded_quotient_i32(uint x, uint scale)
-{
+int rounded_quotient_i32(uint x, uint scale) {
     int integer;
     if (ON_NAIVE_DRIVER) {
         integer = exact_quotient_i32(x, scale);
@@ -197,14 +185,12 @@ int rounded_quotient_i32(uint x, uint scale)
 // What (a - a_zero) * a_scale is: its sign (the highest bit), its magnitude (of 32 bits, times 2^exponent), and the bits of a
 // float32 of its sign that is zero, finite, infinite or NaN as it is.
 struct Term {
-    uint sign;
-    uint magnitude;
+    uint sign, magnitude;
     int exponent;
     uint kind;
 };
 
-Term scaled_difference(int difference, uint scale)
-{
+Term scaled_difference(int difference, uint scale) {
     uint sign = (uint(difference) ^ scale) & SIGN_F32;
     uint steps = uint(difference < 0 ? -difference : difference); // at most 255
     int biased = EXPONENT_F32(scale);
@@ -215,8 +201,7 @@ Term scaled_difference(int difference, uint scale)
 }
 
 // What the sum of two terms is in the same sense.
-uint kind_of_sum(uint a, uint b, uint sum)
-{
+uint kind_of_sum(uint a, uint b, uint sum) {
     int a_magnitude = int(a & MAGNITUDE_F32);
     int b_magnitude = int(b & MAGNITUDE_F32);
     bool opposite = a_magnitude == b_magnitude && a != b; // two infinities, when both are
@@ -227,8 +212,7 @@ uint kind_of_sum(uint a, uint b, uint sum)
 }
 
 // x / 2^count for count < 64; the lowest bit is set where any bit was lost, as a later comparison needs it. x.x is the low word.
-uvec2 shifted_jamming(uvec2 x, uint count)
-{
+uvec2 shifted_jamming(uvec2 x, uint count) {
     bool far = count >= 32u;
     uint high = far ? 0u : x.y;
     uint low = far ? x.y : x.x;
@@ -239,8 +223,7 @@ uvec2 shifted_jamming(uvec2 x, uint count)
 }
 
 // The quotient of a sum's magnitude, which is sum * 2^(exponent - 31) and not zero, by a divisor with this biased exponent.
-int wide_quotient(uvec2 sum, int exponent, uint scale)
-{
+int wide_quotient(uvec2 sum, int exponent, uint scale) {
     bool is_high = sum.y != 0u;
     uint upper = is_high ? sum.y : sum.x;
     uint lower = is_high ? sum.x : 0u;
@@ -258,8 +241,7 @@ int wide_quotient(uvec2 sum, int exponent, uint scale)
 //
 // The larger term is held in 64 bits, 31 of them below its last one. The smaller term loses bits only where it lies so far
 // below that the two cannot cancel; that some were lost is then remembered in the last bit.
-int exact_sum_quotient(int a_difference, uint a_scale, int b_difference, uint b_scale, uint scale)
-{
+int exact_sum_quotient(int a_difference, uint a_scale, int b_difference, uint b_scale, uint scale) {
     Term a = scaled_difference(a_difference, a_scale);
     Term b = scaled_difference(b_difference, b_scale);
     bool exchange = a.exponent < b.exponent;
@@ -283,16 +265,14 @@ int exact_sum_quotient(int a_difference, uint a_scale, int b_difference, uint b_
 }
 
 // An integer of at most 22 bits as a float. Conversions are slow on many GPUs.
-float float_of_short(int integer)
-{
+float float_of_short(int integer) {
     precise float number = intBitsToFloat(integer + 0x4b400000) - 12582912.0; // 1.5 * 2^23
     return number;
 }
 
 // The same. 32 operations where the estimate decides, else about 140 more. The estimate adds the quotients of both terms, which
 // may cancel: it is off by at most 2^-19 of the sum of their magnitudes, whose square is at most twice the sum of their squares.
-int rounded_sum_quotient(int a_difference, uint a_scale, int b_difference, uint b_scale, uint scale)
-{
+int rounded_sum_quotient(int a_difference, uint a_scale, int b_difference, uint b_scale, uint scale) {
     int integer;
     if (ON_NAIVE_DRIVER) {
         integer = exact_sum_quotient(a_difference, a_scale, b_difference, b_scale, scale);
@@ -313,8 +293,7 @@ int rounded_sum_quotient(int a_difference, uint a_scale, int b_difference, uint 
 }
 
 // The bits of a product of an integer and a scale, where `magnitude` are those of the product if both are finite and not zero.
-uint finished_product(uint magnitude, uint sign, bool integer_is_zero, uint scale)
-{
+uint finished_product(uint magnitude, uint sign, bool integer_is_zero, uint scale) {
     int scale_magnitude = int(scale & MAGNITUDE_F32);
     bool is_infinite = scale_magnitude == int(INFINITY_F32);
     bool is_nan = scale_magnitude > int(INFINITY_F32) || (is_infinite && integer_is_zero);
@@ -324,8 +303,7 @@ uint finished_product(uint magnitude, uint sign, bool integer_is_zero, uint scal
 }
 
 // integer * scale for an integer of at most 21 bits: one rounding, of the exact product. 22 operations.
-uint scaled_short(int integer, uint scale)
-{
+uint scaled_short(int integer, uint scale) {
     // The significand alone is multiplied, its exponent added afterwards: no device's way with denormals is seen.
     precise float product = float_of_short(integer) * uintBitsToFloat((scale & 0x7fffffu) | ONE_F32);
     uint bits = floatBitsToUint(product) & MAGNITUDE_F32;
@@ -338,8 +316,7 @@ uint scaled_short(int integer, uint scale)
 // (-1)^sign * magnitude * scale, with the sign in the highest bit, rounded to 24 bits: to nearest even, or to odd, from which a
 // second rounding, to FLOAT16, gives what a single one would (S. Boldo, G. Melquiond, «Emulation of a FMA and correctly rounded
 // sums», 2008). 45 operations.
-uint scaled_long(uint sign, uint magnitude, uint scale, bool to_odd)
-{
+uint scaled_long(uint sign, uint magnitude, uint scale, bool to_odd) {
     uint high;
     uint low;
     umulExtended(magnitude, SIGNIFICAND_F32(scale), high, low);
@@ -362,8 +339,7 @@ uint scaled_long(uint sign, uint magnitude, uint scale, bool to_odd)
 
 // integer * scale for an integer of at most 21 bits and a FLOAT16 scale, rounded once. The halves of the integer have exact products, whose
 // sum is rounded to odd before it becomes FLOAT16. 24 operations.
-uint scaled_short_f16(int integer, uint scale)
-{
+uint scaled_short_f16(int integer, uint scale) {
     precise float number = float_of_short(integer);
     precise float factor = uintBitsToFloat(float32_from_float16(scale));
     float head = leading_half(number);
@@ -380,8 +356,7 @@ uint scaled_short_f16(int integer, uint scale)
 // (x - zero_point) * scale, rounded once to the scale's type. «short» is for differences of at most 9 bits, or of 21 bits for
 // float32; 32-bit integers go by whether they are signed.
 uint dequantized_short_f32(uint x, uint zero_point, uint scale) { return scaled_short(int(x - zero_point), scale); }
-uint dequantized_short_f16(uint x, uint zero_point, uint scale)
-{
+uint dequantized_short_f16(uint x, uint zero_point, uint scale) {
     precise float product = float_of_short(int(x - zero_point)) * uintBitsToFloat(float32_from_float16(scale)); // exact
     return float16_from_float32(floatBitsToUint(product));
 }
@@ -392,16 +367,14 @@ uint dequantized_medium_f16(uint x, uint zero_point, uint scale) { return scaled
 // Differences of more than 21 bits are rare: they take a branch.
 #define LARGE_DISTANCE 0x200000u
 uint distance_of(bool is_negative, uint x, uint zero_point) { return is_negative ? zero_point - x : x - zero_point; }
-uint scaled_distance_f32(bool is_negative, uint distance, uint scale)
-{
+uint scaled_distance_f32(bool is_negative, uint distance, uint scale) {
     uint result = scaled_short(is_negative ? -int(distance) : int(distance), scale);
     if (distance >= LARGE_DISTANCE) {
         result = scaled_long(is_negative ? SIGN_F32 : 0u, distance, scale, false);
     }
     return result;
 }
-uint scaled_distance_f16(bool is_negative, uint distance, uint scale)
-{
+uint scaled_distance_f16(bool is_negative, uint distance, uint scale) {
     uint result = scaled_short_f16(is_negative ? -int(distance) : int(distance), scale);
     if (distance >= LARGE_DISTANCE) {
         uint odd = scaled_long(is_negative ? SIGN_F32 : 0u, distance, float32_from_float16(scale), true);
@@ -410,23 +383,19 @@ uint scaled_distance_f16(bool is_negative, uint distance, uint scale)
     return result;
 }
 
-uint dequantized_i32_f32(uint x, uint zero_point, uint scale)
-{
+uint dequantized_i32_f32(uint x, uint zero_point, uint scale) {
     bool is_negative = int(x) < int(zero_point);
     return scaled_distance_f32(is_negative, distance_of(is_negative, x, zero_point), scale);
 }
-uint dequantized_u32_f32(uint x, uint zero_point, uint scale)
-{
+uint dequantized_u32_f32(uint x, uint zero_point, uint scale) {
     bool is_negative = x < zero_point;
     return scaled_distance_f32(is_negative, distance_of(is_negative, x, zero_point), scale);
 }
-uint dequantized_i32_f16(uint x, uint zero_point, uint scale)
-{
+uint dequantized_i32_f16(uint x, uint zero_point, uint scale) {
     bool is_negative = int(x) < int(zero_point);
     return scaled_distance_f16(is_negative, distance_of(is_negative, x, zero_point), scale);
 }
-uint dequantized_u32_f16(uint x, uint zero_point, uint scale)
-{
+uint dequantized_u32_f16(uint x, uint zero_point, uint scale) {
     bool is_negative = x < zero_point;
     return scaled_distance_f16(is_negative, distance_of(is_negative, x, zero_point), scale);
 }

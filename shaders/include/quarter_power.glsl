@@ -9,14 +9,11 @@
 
 // A square root in two words, of which the first has 12 bits, and about 1 / root.
 struct Root {
-    float high;
-    float low;
-    float inverse;
+    float high, low, inverse;
 };
 
 // sqrt(high + low) within 2^-29 (relative), where high has 24 bits and low is 0, or high has 12 bits; for 2^-60 <= number <= 2^60. 20 operations.
-Root root_of(float high, float low)
-{
+Root root_of(float high, float low) {
     precise float number = high + low;
     precise float half_number = 0.5 * number;
     precise float inverse = uintBitsToFloat(0x5f376800u - (floatBitsToUint(number) >> 1));
@@ -31,8 +28,7 @@ Root root_of(float high, float low)
 }
 
 // The product of two roots, as a root.
-Root product_of(Root a, Root b)
-{
+Root product_of(Root a, Root b) {
     precise float product = a.high * b.high; // exact
     precise float head = leading_half(product);
     precise float rest = (product - head) + (a.high * b.low + a.low * (b.high + b.low));
@@ -41,8 +37,7 @@ Root product_of(Root a, Root b)
 }
 
 // base^(quarters / 4) for 1 to 3 quarters.
-Root power_by_quarters(float base, uint quarters)
-{
+Root power_by_quarters(float base, uint quarters) {
     Root square_root = root_of(base, 0.0);
     if (quarters == 2u) {
         return square_root;
@@ -56,8 +51,7 @@ Root power_by_quarters(float base, uint quarters)
 
 // x / base^(quarters / 4) within 0.5 ULP + 2^-28 of it; 2^-30 <= base < 2^60, and |x| is 0 or from 2^-40 up to 2^64.
 // 55 operations for three quarters.
-uint quotient_by_quarters(uint x, float base, uint quarters)
-{
+uint quotient_by_quarters(uint x, float base, uint quarters) {
     precise float number = uintBitsToFloat(x & 0x7fffffffu);
     Root divisor = power_by_quarters(base, quarters);
     precise float head = leading_half(number * divisor.inverse);

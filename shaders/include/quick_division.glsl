@@ -10,8 +10,7 @@
 
 // 1 / b within 2^-19.5 (relative) for 2^-60 <= b <= 2^100: a linear guess in the logarithm, made by subtracting the bits, and
 // Newton's iteration twice with constants that spread its error around zero. 7 operations.
-float quick_inverse(float b)
-{
+float quick_inverse(float b) {
     precise float inverse = uintBitsToFloat(0x7ef33400u - floatBitsToUint(b));
     inverse = inverse * (2.00127991 - b * inverse);
     inverse = inverse * (2.00000072 - b * inverse);
@@ -21,8 +20,7 @@ float quick_inverse(float b)
 // a / b within 2^-30 (relative), for 2^-60 <= |b| <= 2^60 and |a| in that range or 0; low is below 2^-10 of high.
 // 17 operations. The quotient's head has 12 bits, so that its products with the halves of b are exact, and what is left
 // of a is known but for one small rounding.
-Double quick_quotient(Double a, Double b)
-{
+Double quick_quotient(Double a, Double b) {
     precise float inverse = uintBitsToFloat(0x7ef33400u - floatBitsToUint(b.high));
     inverse = inverse * (2.00127991 - b.high * inverse);
     inverse = inverse * (2.00000072 - b.high * inverse);
@@ -35,8 +33,7 @@ Double quick_quotient(Double a, Double b)
 }
 
 // sqrt(a) within 2^-31 (relative), for 2^-60 <= a <= 2^60, and of 0; low is below 2^-10 of high. 18 operations.
-Double quick_square_root(float a)
-{
+Double quick_square_root(float a) {
     precise float half_a = 0.5 * a;
     precise float inverse = uintBitsToFloat(0x5f376800u - (floatBitsToUint(a) >> 1));
     inverse = inverse * (1.50081661 - (half_a * inverse) * inverse);

@@ -6,8 +6,7 @@
 #include "resampling.glsl"
 
 // Where sample k lies along an axis; start and step are the bits of float32.
-float location_of_sample(uint k, uint start, uint step)
-{
+float location_of_sample(uint k, uint start, uint step) {
     precise float offset = float(int(k)) - uintBitsToFloat(parameters.output_offset);
     precise float moved = offset * uintBitsToFloat(step) + uintBitsToFloat(start);
     precise float location = moved - uintBitsToFloat(parameters.input_offset);
@@ -15,20 +14,17 @@ float location_of_sample(uint k, uint start, uint step)
 }
 
 // Whether a place lies before, or behind, what counts as inside.
-bool is_before(float location)
-{
+bool is_before(float location) {
     precise float distance = location + 1.0;
     return floatBitsToInt(distance) < 0;
 }
-bool is_behind(float location, uint extent)
-{
+bool is_behind(float location, uint extent) {
     precise float distance = float(int(extent)) - location;
     return floatBitsToInt(distance) < 0;
 }
 
 // The same, of a sample inside, between the first element and the last one.
-float location_between(uint k, uint start, uint step, uint extent)
-{
+float location_between(uint k, uint start, uint step, uint extent) {
     int bits = int(without_denormal(floatBitsToUint(location_of_sample(k, start, step))));
     return intBitsToFloat(min(max(bits, 0), floatBitsToInt(float(int(extent - 1u)))));
 }

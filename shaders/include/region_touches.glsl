@@ -7,8 +7,7 @@
 #include "region_samples.glsl"
 
 // The element that a sample touches; with LINEAR perhaps the next one, too. Far from all elements where it lies outside.
-int key_of(uint k, uint start, uint step, uint extent)
-{
+int key_of(uint k, uint start, uint step, uint extent) {
     float location = location_of_sample(k, start, step);
     if (is_before(location)) {
         return -5;
@@ -25,8 +24,7 @@ int key_of(uint k, uint start, uint step, uint extent)
 }
 
 // The first sample from `first` on, before `end`, whose key is `bound` or more; where keys fall, whose key is below it.
-uint first_with_key(uint first, uint end, uvec2 axis, uint extent, int bound)
-{
+uint first_with_key(uint first, uint end, uvec2 axis, uint extent, int bound) {
     bool falls = int(axis.y) < 0;
     while (first < end) {
         uint middle = first + (end - first) / 2u;
@@ -41,8 +39,7 @@ uint first_with_key(uint first, uint end, uvec2 axis, uint extent, int bound)
 }
 
 // The samples from `first` on, before `end`, that touch an element; `axis` has start and step.
-uvec2 touching(uint first, uint end, uvec2 axis, uint extent, uint element)
-{
+uvec2 touching(uint first, uint end, uvec2 axis, uint extent, uint element) {
     bool falls = int(axis.y) < 0;
     int least = int(element) - IS_LINEAR;
     int beyond = int(element) + 1;
@@ -51,8 +48,7 @@ uvec2 touching(uint first, uint end, uvec2 axis, uint extent, uint element)
 }
 
 // By what weight a sample has an element that it touches.
-float weight_of_sample(uint k, uvec2 axis, uint extent, uint element)
-{
+float weight_of_sample(uint k, uvec2 axis, uint extent, uint element) {
 #if IS_LINEAR
     Between location = between(location_between(k, axis.x, axis.y, extent));
     precise float rest = 1.0 - location.fraction;

@@ -10,8 +10,7 @@
 #define LEAST_FRACTION 5.9604644775390625e-08 // 2^-24
 
 // The integer below a number from 0 up to 2^31.
-uint whole_of(float x)
-{
+uint whole_of(float x) {
     int bits = floatBitsToInt(x);
     int fraction_bits = 150 - (bits >> 23); // of the significand, behind the point
     uint significand = uint(bits & 0x007fffff) | 0x00800000u;
@@ -24,14 +23,12 @@ bool is_zero(float x) { return floatBitsToUint(x) == 0u; }
 struct Resampled {
     float scale;
     float inverse;  // of the scale, where that is a power of two, else 0: the product is the quotient then
-    float input_offset;
-    float output_offset;
+    float input_offset, output_offset;
     float last; // the number of the input's last element
 };
 
 // The place in the input, not negative.
-float location_of(uint element, Resampled axis)
-{
+float location_of(uint element, Resampled axis) {
     precise float offset = float(int(element)) - axis.output_offset;
     precise float quotient = offset * axis.inverse;
     if (is_zero(axis.inverse)) {
@@ -47,8 +44,7 @@ float location_of(uint element, Resampled axis)
 #define NEAREST_OR_LOWER 0u
 #define LOWER 1u
 #define UPPER 2u
-uint nearest_element(float location, uint rounding)
-{
+uint nearest_element(float location, uint rounding) {
     precise float half_lower = location - 0.5;
     float lower = intBitsToFloat(max(floatBitsToInt(half_lower), 0));
     float moved = rounding == NEAREST_OR_LOWER ? lower : location;
@@ -63,8 +59,7 @@ struct Between {
     uint element;
     float fraction;
 };
-Between between(float location)
-{
+Between between(float location) {
     uint whole = whole_of(location);
     precise float fraction = location - float(int(whole));
     bool is_whole = floatBitsToInt(fraction) < floatBitsToInt(LEAST_FRACTION);

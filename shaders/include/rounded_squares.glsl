@@ -26,41 +26,35 @@
 #define SMALL_FOUR_EXPONENT 86
 #define LARGE_FOUR_EXPONENT 160
 
-float sum_of_two_squares(float a, float b)
-{
+float sum_of_two_squares(float a, float b) {
     precise float first = a * a + uintBitsToFloat(FLOOR_OF_SQUARES);
     precise float sum = first + b * b;
     return sum;
 }
-float sum_of_four_squares(vec4 x)
-{
+float sum_of_four_squares(vec4 x) {
     precise float sum = sum_of_two_squares(x.x, x.y) + sum_of_two_squares(x.z, x.w);
     return sum;
 }
 
 // What with_next_four gives of a number without second word.
-Double with_next_number(Double sum, float next)
-{
+Double with_next_number(Double sum, float next) {
     Double total = two_sum(sum.high, next);
     precise float low = sum.low + total.low;
     return Double(total.high, low);
 }
 
-uint special_flags_of(float x)
-{
+uint special_flags_of(float x) {
     uint bits = floatBitsToUint(x);
     return int(bits & MAGNITUDE_F32) >= int(INFINITY_F32) ? special_flags(bits) : 0u;
 }
 
-float sum_of_scaled_squares(vec4 x, uint scale)
-{
+float sum_of_scaled_squares(vec4 x, uint scale) {
     precise vec4 scaled = x * uintBitsToFloat(scale);
     return sum_of_four_squares(scaled);
 }
 
 // The sum with four more squares, of any differences.
-TermSum with_four_squares(TermSum state, vec4 x)
-{
+TermSum with_four_squares(TermSum state, vec4 x) {
     uint special = special_flags_of(x.x) | special_flags_of(x.y) | special_flags_of(x.z) | special_flags_of(x.w);
     uint four = floatBitsToUint(sum_of_four_squares(x));
     if (special != 0u) {
@@ -78,8 +72,7 @@ TermSum with_four_squares(TermSum state, vec4 x)
 }
 
 // What such a sum comes to, as sum_of_terms gives it.
-Double total_of_squares(TermSum sum, out int exponent)
-{
+Double total_of_squares(TermSum sum, out int exponent) {
     return total_of_scaled(sum, SMALL_FOUR_EXPONENT, LARGE_FOUR_EXPONENT, exponent);
 }
 

@@ -15,8 +15,7 @@
 
 // The magnitude of a float32 below 2^23 rounded to an integer: the bits of that. TOWARD_MINUS_INFINITY rounds the number of the
 // sign bit `sign`, which need not be that of x: ceil(x) is -floor(-x). 5 to 9 operations.
-int rounded_magnitude(int magnitude, uint sign, uint mode)
-{
+int rounded_magnitude(int magnitude, uint sign, uint mode) {
     precise float number = intBitsToFloat(magnitude);
     precise float nearest = (number + 8388608.0) - 8388608.0;
     int excess = floatBitsToInt(nearest) - magnitude;
@@ -37,8 +36,7 @@ int rounded_magnitude(int magnitude, uint sign, uint mode)
     return result;
 }
 
-uint rounded_with_sign_f32(uint x, uint sign, uint mode)
-{
+uint rounded_with_sign_f32(uint x, uint sign, uint mode) {
     int magnitude = int(x & 0x7fffffffu);
     int rounded = rounded_magnitude(magnitude, sign, mode);
     rounded = magnitude < 0x4b000000 ? rounded : magnitude; // from 2^23 on all are integers
@@ -47,8 +45,7 @@ uint rounded_with_sign_f32(uint x, uint sign, uint mode)
 
 // As float32, where infinity and NaN become numbers from 2^16 on, which are integers and stay; a denormal becomes some
 // number below 2^-14 instead, which is as good.
-uint rounded_with_sign_f16(uint x, uint sign, uint mode)
-{
+uint rounded_with_sign_f16(uint x, uint sign, uint mode) {
     int magnitude = int(x & 0x7fffu);
     int rounded = rounded_magnitude((magnitude << 13) + 0x38000000, sign, mode);
     uint number = uint(max(rounded - 0x38000000, 0) >> 13);
@@ -57,8 +54,7 @@ uint rounded_with_sign_f16(uint x, uint sign, uint mode)
 }
 
 // The same in fewer instructions where the device's own conversions are exact, for x that is not NaN (nan_bits_f16).
-uint quick_rounded_with_sign_f16(uint x, uint sign, uint mode)
-{
+uint quick_rounded_with_sign_f16(uint x, uint sign, uint mode) {
     int magnitude = int(float32_from_float16(x) & 0x7fffffffu);
     return float16_from_number(uint(rounded_magnitude(magnitude, sign, mode))) | (x & 0x8000u);
 }

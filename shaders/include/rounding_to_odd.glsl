@@ -8,8 +8,7 @@
 
 // The bits of number.high + number.low rounded to odd, where high is that sum rounded to nearest, finite and, unless low is
 // 0, not 0. An even high becomes its neighbour on the side of low. 8 operations.
-uint rounded_to_odd(Double number)
-{
+uint rounded_to_odd(Double number) {
     uint high = floatBitsToUint(number.high);
     uint low = floatBitsToUint(number.low);
     uint inexact = uint((low & 0x7fffffffu) != 0u);

@@ -15,35 +15,29 @@
 
 // (-1)^sign * magnitude * 2^exponent, where kind is FINITE.
 struct Number {
-    uint kind;
-    uint sign;
-    uint magnitude;
+    uint kind, sign, magnitude;
     int exponent;
 };
 
 // The same with a wide magnitude.
 struct WideNumber {
-    uint kind;
-    uint sign;
+    uint kind, sign;
     Wide magnitude;
     int exponent;
 };
 
-uint kind_of_float(bool is_special, uint fraction)
-{
+uint kind_of_float(bool is_special, uint fraction) {
     return is_special ? (fraction == 0u ? INFINITE : NOT_A_NUMBER) : FINITE;
 }
 
-Number number_from_float32(uint x)
-{
+Number number_from_float32(uint x) {
     uint exponent = (x >> 23) & 0xffu;
     uint fraction = x & 0x7fffffu;
     uint magnitude = exponent == 0u ? 0u : fraction | 0x800000u;
     return Number(kind_of_float(exponent == 0xffu, fraction), x >> 31, magnitude, int(exponent) - 150);
 }
 
-Number number_from_signed(uint x)
-{
+Number number_from_signed(uint x) {
     uint sign = x >> 31;
     return Number(FINITE, sign, sign != 0u ? ~x + 1u : x, 0);
 }
@@ -51,8 +45,7 @@ Number number_from_signed(uint x)
 Number number_from_unsigned(uint x) { return Number(FINITE, 0u, x, 0); }
 
 // Puts the highest bit at position 93, which leaves two bits for the carry of a sum.
-WideNumber normalized(uint sign, Wide magnitude, int exponent)
-{
+WideNumber normalized(uint sign, Wide magnitude, int exponent) {
     int highest = highest_bit(magnitude);
     if (highest < 0) {
         return WideNumber(FINITE, sign, magnitude, -100000); // zero: below every other number
@@ -63,8 +56,7 @@ WideNumber normalized(uint sign, Wide magnitude, int exponent)
 
 WideNumber special(uint kind, uint sign) { return WideNumber(kind, sign, Wide(0u, 0u, 0u), 0); }
 
-WideNumber sum_of(WideNumber a, WideNumber b)
-{
+WideNumber sum_of(WideNumber a, WideNumber b) {
     if (a.exponent < b.exponent) {
         WideNumber exchanged = a;
         a = b;
@@ -80,8 +72,7 @@ WideNumber sum_of(WideNumber a, WideNumber b)
     return WideNumber(FINITE, is_zero(difference) ? 0u : sign, difference, a.exponent);
 }
 
-WideNumber scaled_and_biased(Number x, uint scale_bits, uint bias_bits)
-{
+WideNumber scaled_and_biased(Number x, uint scale_bits, uint bias_bits) {
     Number scale = number_from_float32(scale_bits);
     Number bias = number_from_float32(bias_bits);
     uint sign = x.sign ^ scale.sign;
@@ -106,8 +97,7 @@ WideNumber scaled_and_biased(Number x, uint scale_bits, uint bias_bits)
 }
 
 // Truncated toward zero; at most `positive_limit`, and at least minus `negative_limit`. NaN gives 0.
-uint integer_from(WideNumber a, uint positive_limit, uint negative_limit)
-{
+uint integer_from(WideNumber a, uint positive_limit, uint negative_limit) {
     uint limit = a.sign != 0u ? negative_limit : positive_limit;
     uint magnitude = limit;
     if (a.kind == NOT_A_NUMBER || (a.kind == FINITE && is_zero(a.magnitude))) {
@@ -122,28 +112,22 @@ uint integer_from(WideNumber a, uint positive_limit, uint negative_limit)
 
 uint scale_bias_float32(uint x, uint scale, uint bias) { return affine_f32(x, scale, bias); }
 uint scale_bias_float16(uint x, uint scale, uint bias) { return affine_f16(x, scale, bias); }
-uint scale_bias_int32(uint x, uint scale, uint bias)
-{
+uint scale_bias_int32(uint x, uint scale, uint bias) {
     return integer_from(scaled_and_biased(number_from_signed(x), scale, bias), 0x7fffffffu, 0x80000000u);
 }
-uint scale_bias_int16(uint x, uint scale, uint bias)
-{
+uint scale_bias_int16(uint x, uint scale, uint bias) {
     return integer_from(scaled_and_biased(number_from_signed(x), scale, bias), 0x7fffu, 0x8000u);
 }
-uint scale_bias_int8(uint x, uint scale, uint bias)
-{
+uint scale_bias_int8(uint x, uint scale, uint bias) {
     return integer_from(scaled_and_biased(number_from_signed(x), scale, bias), 0x7fu, 0x80u);
 }
-uint scale_bias_uint32(uint x, uint scale, uint bias)
-{
+uint scale_bias_uint32(uint x, uint scale, uint bias) {
     return integer_from(scaled_and_biased(number_from_unsigned(x), scale, bias), 0xffffffffu, 0u);
 }
-uint scale_bias_uint16(uint x, uint scale, uint bias)
-{
+uint scale_bias_uint16(uint x, uint scale, uint bias) {
     return integer_from(scaled_and_biased(number_from_unsigned(x), scale, bias), 0xffffu, 0u);
 }
-uint scale_bias_uint8(uint x, uint scale, uint bias)
-{
+uint scale_bias_uint8(uint x, uint scale, uint bias) {
     return integer_from(scaled_and_biased(number_from_unsigned(x), scale, bias), 0xffu, 0u);
 }
 

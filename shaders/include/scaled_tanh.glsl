@@ -6,8 +6,7 @@
 #include "hyperbolic.glsl"
 
 // tanh in two words, the first one of 12 bits, for 2^-40 <= x <= 40, of which the double is given. Not for speed.
-Double any_tangent(Double doubled, Tangent tangent)
-{
+Double any_tangent(Double doubled, Tangent tangent) {
     precise float x = 0.5 * doubled.high;
     precise float x_low = 0.5 * doubled.low;
     float small_high = leading_half(x);
@@ -23,8 +22,7 @@ Double any_tangent(Double doubled, Tangent tangent)
 }
 
 // As decay (exponential.glsl), but that what r loses by its rounding is made good: near zero that counts beside 1 - e^-x. 28 operations.
-Decay exact_decay(Double x)
-{
+Decay exact_decay(Double x) {
     precise float shifted = x.high * 1.44269504 + 12582912.0;
     precise float count = shifted - 12582912.0;
     precise float head = exact_product_plus(count, -0.693145752, x.high);
@@ -46,8 +44,7 @@ Decay exact_decay(Double x)
 }
 
 // scaled_tanh_f32 for any operands, with exponents apart. Not for speed.
-uint any_scaled_tanh_f32(uint x, uint alpha, uint beta)
-{
+uint any_scaled_tanh_f32(uint x, uint alpha, uint beta) {
     Double argument = bounded_product(scaled(beta), scaled(x), 0x42200000); // 40
     precise float high = argument.high + argument.high;
     precise float low = argument.low + argument.low;
@@ -64,8 +61,7 @@ uint any_scaled_tanh_f32(uint x, uint alpha, uint beta)
 }
 
 // scaled_tanh_f32 where beta * x has a row.
-uint central_scaled_tanh(uint x, uint alpha, uint beta, out bool needs_slow_path)
-{
+uint central_scaled_tanh(uint x, uint alpha, uint beta, out bool needs_slow_path) {
     Double product = short_product(shortened(uintBitsToFloat(x & MAGNITUDE_F32)), shortened(uintBitsToFloat(beta & MAGNITUDE_F32)));
     Double argument = fast_two_sum(product.high, product.low);
     uint bits = floatBitsToUint(argument.high);
@@ -78,8 +74,7 @@ uint central_scaled_tanh(uint x, uint alpha, uint beta, out bool needs_slow_path
 
 // alpha * tanh(beta * x). Largest error found by search over all magnitudes: 0.885 ULP, of any_scaled_tanh_f32 where beta * x is about 0.16
 // (1 - e^-2x loses two bits there; from the roundings follows 0.949 at most); of rows 0.678. 34 operations, beside those on attributes alone.
-uint scaled_tanh_f32(uint x, uint alpha, uint beta)
-{
+uint scaled_tanh_f32(uint x, uint alpha, uint beta) {
     bool needs_slow_path;
     uint result = central_scaled_tanh(x, alpha, beta, needs_slow_path);
     if (needs_slow_path) {
@@ -88,15 +83,13 @@ uint scaled_tanh_f32(uint x, uint alpha, uint beta)
     return result;
 }
 // The same where beta * x has a row, and of zeros (FAST_PATH_OPERATION, elementwise_contiguous.glsl).
-uint ordinary_scaled_tanh_f32(uint x, uint alpha, uint beta, out bool needs_slow_path)
-{
+uint ordinary_scaled_tanh_f32(uint x, uint alpha, uint beta, out bool needs_slow_path) {
     uint result = central_scaled_tanh(x, alpha, beta, needs_slow_path);
     bool is_zero = (x & MAGNITUDE_F32) == 0u && is_near_one(alpha) && is_near_one(beta);
     needs_slow_path = needs_slow_path && !is_zero;
     return is_zero ? (x ^ alpha ^ beta) & SIGN_F32 : result;
 }
-uint scaled_tanh_f16(uint x, uint alpha, uint beta)
-{
+uint scaled_tanh_f16(uint x, uint alpha, uint beta) {
     return float16_from_float32(scaled_tanh_f32(float32_from_float16(x), alpha, beta));
 }
 

@@ -17,8 +17,7 @@
 #define LEAST_PRODUCT 0x0c800000u // 2^-102
 
 // exp(below) for numbers up to 0; below 2^-64 it is 0. Within 2 ULP (Cephes' polynomial, by S. Moshier).
-float share_of(float below)
-{
+float share_of(float below) {
     uint magnitude = floatBitsToUint(below) & MAGNITUDE_F32;
     precise float shifted = below * 1.44269504 + 12582912.0; // 1.5 * 2^23: the sum is a whole number
     // Not shifted - 12582912.0, which SwiftShader simplifies in copies of a loop's body, where it forgets what is precise.
@@ -36,8 +35,7 @@ float share_of(float below)
 }
 
 // A product that is added to a sum; what is smaller than LEAST_PRODUCT is nothing.
-float with_product(float sum, float a, float b)
-{
+float with_product(float sum, float a, float b) {
     precise float product = a * b;
     bool counts = (floatBitsToUint(product) & MAGNITUDE_F32) >= LEAST_PRODUCT;
     precise float total = sum + (counts ? product : 0.0);
@@ -45,16 +43,14 @@ float with_product(float sum, float a, float b)
 }
 
 // The same where no product is smaller: of FLOAT16 numbers, also times shares.
-float with_large_product(float sum, float a, float b)
-{
+float with_large_product(float sum, float a, float b) {
     precise float product = a * b;
     precise float total = sum + product;
     return total;
 }
 
 // What is there, and what comes, are multiplied by these. One of them is 1, unless the peak is not finite.
-vec2 weights_of(float there, float here)
-{
+vec2 weights_of(float there, float here) {
     int a = rank_f32(floatBitsToUint(there), ABOVE_ALL);
     int b = rank_f32(floatBitsToUint(here), ABOVE_ALL);
     float peak = a >= b ? there : here;
@@ -67,15 +63,13 @@ vec2 weights_of(float there, float here)
     return vec2(is_first ? 0.0 : weights.x, is_nothing ? 0.0 : weights.y);
 }
 
-float larger_peak(float there, float here)
-{
+float larger_peak(float there, float here) {
     int a = rank_f32(floatBitsToUint(there), ABOVE_ALL);
     int b = rank_f32(floatBitsToUint(here), ABOVE_ALL);
     return a >= b ? there : here;
 }
 
-float weighted(float there, float here, vec2 weights)
-{
+float weighted(float there, float here, vec2 weights) {
     precise float a = there * weights.x;
     precise float b = here * weights.y;
     precise float total = uintBitsToFloat(as_result(a)) + uintBitsToFloat(as_result(b));

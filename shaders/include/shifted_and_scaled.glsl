@@ -6,14 +6,12 @@
 #include "processors.glsl"
 
 // 47 operations.
-uint shifted_and_scaled_any(uint x, uint mean, uint factor, uint bias)
-{
+uint shifted_and_scaled_any(uint x, uint mean, uint factor, uint bias) {
     return add_f32(multiply_f32(subtract_f32(x, mean), factor), bias);
 }
 
 // The same in 25 operations, but for steps whose results are zero, hardly above the denormals, infinite or NaN.
-uint shifted_and_scaled(uint x, uint mean, uint factor, uint bias)
-{
+uint shifted_and_scaled(uint x, uint mean, uint factor, uint bias) {
     // A processor would execute both sides of the branch.
     if (ON_PROCESSOR) {
         return shifted_and_scaled_any(x, mean, factor, bias);

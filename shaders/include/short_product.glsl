@@ -6,8 +6,7 @@
 #include "float32.glsl"
 
 // a * b - product, where product is a * b rounded, within 2^-46 of it. 10 operations.
-float rest_of_product(float a, float b, float product)
-{
+float rest_of_product(float a, float b, float product) {
     precise float a_high = leading_half(a);
     precise float a_low = a - a_high;
     precise float b_high = leading_half(b);
@@ -17,8 +16,7 @@ float rest_of_product(float a, float b, float product)
 }
 
 // factor * (head + rest) rounded once, where head has 12 bits and rest is below 2^-10 of it. 6 operations.
-float times_short(float factor, float head, float rest)
-{
+float times_short(float factor, float head, float rest) {
     precise float factor_high = leading_half(factor);
     precise float factor_low = factor - factor_high;
     precise float low = exact_product_plus(factor_low, head, factor * rest);
@@ -26,8 +24,7 @@ float times_short(float factor, float head, float rest)
 }
 
 // Whether |x| is from 2^-60 up to 2^60.
-bool is_moderate(uint x)
-{
+bool is_moderate(uint x) {
     int magnitude = int(x & MAGNITUDE_F32);
     return magnitude >= 0x21800000 && magnitude < 0x5d800000;
 }

@@ -9,8 +9,7 @@
 
 // 1 / (one + power) where power is that of a Decay and `one`, a power of two, what 1 is beside it: (high + low), high being of
 // 12 bits and 0 <= low < 2^-8.9 * high. Relative error: 2^-27. 18 operations.
-Double reciprocal_of_sum(float one, Double power)
-{
+Double reciprocal_of_sum(float one, Double power) {
     // A linear guess in the logarithm, made by subtracting the bits, and Newton's iteration once, with a constant that
     // spreads the error around zero: 2^-9.6.
     precise float divisor = one + (power.high + power.low);
@@ -31,8 +30,7 @@ Double reciprocal_of_sum(float one, Double power)
 
 // 1 / (1 + e^-x) = 2^count / (2^count + power), for both signs.
 // Largest error over all 2^32 inputs: 0.7787 ULP, at -15.5962534 (0xc1798a41). 42 operations.
-uint sigmoid_f32(uint x)
-{
+uint sigmoid_f32(uint x) {
     Decay e = quick_decay(intBitsToFloat(min(int(x), SIGMOID_END)));
     Double value = reciprocal_of_sum(intBitsToFloat(e.exponent_bits + int(ONE_F32)), e.power);
     precise float sum = value.high + value.low;
@@ -44,8 +42,7 @@ uint sigmoid_f32(uint x)
 FLOAT16_FORM_1(sigmoid)
 
 // |a * b|, but at least 2^-40, and at most about `largest`, which is below 256, given by its bits. 24 operations.
-Double bounded_product(Scaled a, Scaled b, int largest)
-{
+Double bounded_product(Scaled a, Scaled b, int largest) {
     Double unrounded = short_product(shortened(a.significand), shortened(b.significand));
     Double product = fast_two_sum(unrounded.high, unrounded.low);
     float scale = power_of_two(min(max(a.exponent + b.exponent, -40), 8));
@@ -58,8 +55,7 @@ Double bounded_product(Scaled a, Scaled b, int largest)
 
 // dividend / (one + power) rounded once, where power is that of a Decay, `one` a power of two, and dividend positive. 20
 // operations.
-float quotient_by_sum(float dividend, float one, Double power)
-{
+float quotient_by_sum(float dividend, float one, Double power) {
     precise float divisor = one + (power.high + power.low);
     precise float inverse = quick_inverse(divisor);
     // Of 12 bits, so that two products are exact, of which the larger one is subtracted first.
@@ -78,8 +74,7 @@ float quotient_by_sum(float dividend, float one, Double power)
 // x * sigmoid(x), for 2^-60 <= |x| <= 20. 47 operations.
 #define SWISH_BEGIN 0x21800000
 #define SWISH_END 0x41a00000
-uint swish_of_one(uint x)
-{
+uint swish_of_one(uint x) {
     Decay e = quick_decay(uintBitsToFloat(x));
     precise float dividend = uintBitsToFloat(x & MAGNITUDE_F32);
     float quotient = quotient_by_sum(dividend, intBitsToFloat(e.exponent_bits + int(ONE_F32)), e.power);
@@ -90,8 +85,7 @@ uint swish_of_one(uint x)
 // at -5.22451019 (0xc0a72f30); found with others: 0.758 ULP, where scale * x is about -9; from the roundings follows 0.95 at most. 66
 // operations. special is the scale where that is 1 (special_attribute.glsl). Products that leave float32's range on their way, and arguments whose result is near an end of that, take the
 // branch.
-uint swish_f32(uint x, uint sigmoid_input_scale, uint special)
-{
+uint swish_f32(uint x, uint sigmoid_input_scale, uint special) {
     int magnitude = int(x & MAGNITUDE_F32);
     if (special == ONE_F32 && magnitude >= SWISH_BEGIN && magnitude <= SWISH_END) {
         return swish_of_one(x);
@@ -124,8 +118,7 @@ uint swish_f32(uint x, uint sigmoid_input_scale, uint special)
     return result | (x & SIGN_F32);
 }
 // The same for ordinary arguments, and for zeros (FAST_PATH_OPERATION, elementwise_contiguous.glsl).
-uint ordinary_swish_f32(uint x, uint sigmoid_input_scale, uint special, out bool needs_slow_path)
-{
+uint ordinary_swish_f32(uint x, uint sigmoid_input_scale, uint special, out bool needs_slow_path) {
     int magnitude = int(x & MAGNITUDE_F32);
     bool is_zero = magnitude == 0 && int(sigmoid_input_scale & MAGNITUDE_F32) < int(INFINITY_F32);
     if (special == ONE_F32) {
@@ -142,8 +135,7 @@ uint ordinary_swish_f32(uint x, uint sigmoid_input_scale, uint special, out bool
     float quotient = quotient_by_sum(intBitsToFloat(magnitude), one, e.power);
     return is_zero ? x : uint(floatBitsToInt(quotient) + e.exponent_bits) | (x & SIGN_F32);
 }
-uint swish_f16(uint x, uint sigmoid_input_scale, uint special)
-{
+uint swish_f16(uint x, uint sigmoid_input_scale, uint special) {
     return float16_from_float32(swish_f32(float32_from_float16(x), sigmoid_input_scale, special));
 }
 

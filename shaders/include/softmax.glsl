@@ -29,15 +29,10 @@
 // peak's own integer is subtracted in it, so that the sum's last bits count from there. `lowest` is the least difference that
 // e is taken to the power of, and `nothing` one whose power is 0.
 struct PowerBasis {
-    float peak;
-    float shift;
-    float magic;
-    float lowest;
-    float nothing;
+    float peak, shift, magic, lowest, nothing;
 };
 
-PowerBasis share_basis_of(float peak)
-{
+PowerBasis share_basis_of(float peak) {
     bool is_shifted = is_large(peak);
     uint bits = floatBitsToUint(peak);
     float shift = uintBitsToFloat(is_shifted ? bits : 0u);
@@ -66,8 +61,7 @@ PowerBasis share_basis_of(float peak)
 #define LN2_15_BITS 0.693145752
 #define LN2_6_BITS 1.43051147e-06 // 3 * 2^-21
 #define LN2_EXCESS 1.89174898e-09 // 65 * 2^-35
-Double share_term_of(float difference, PowerBasis basis)
-{
+Double share_term_of(float difference, PowerBasis basis) {
     precise float shifted = difference * 1.44269504 + basis.magic;
     precise float count = shifted - basis.magic;
     precise float head = exact_product_plus(count, -LN2_15_BITS, difference);
@@ -93,8 +87,7 @@ Double share_term_of(float difference, PowerBasis basis)
 // 2^(SHARE_EXPONENT + 9).
 #define FIRST_SHARE 18014398509481984.0
 #define FIRST_SUM_OF_SHARES 4611686018427387904.0
-Double with_share(Double sum, Double term)
-{
+Double with_share(Double sum, Double term) {
     precise float total = sum.high + term.high;
     precise float added = total - sum.high;
     precise float low = sum.low + ((term.high - added) + term.low);
@@ -103,15 +96,13 @@ Double with_share(Double sum, Double term)
 
 // The same bits where all 16 elements are near below the peak: their first words are multiples of 2^-19 * 2^SHARE_EXPONENT, and
 // their sum is below 2^5 * 2^SHARE_EXPONENT, so that it has 24 bits and nothing is left over. 2 operations a term.
-Double with_near_share(Double sum, Double term)
-{
+Double with_near_share(Double sum, Double term) {
     precise float total = sum.high + term.high;
     precise float low = sum.low + term.low;
     return Double(total, low);
 }
 
-Double sum_of_shares(Double sum, float first)
-{
+Double sum_of_shares(Double sum, float first) {
     precise float high = sum.high - first; // exact
     return two_sum(high, sum.low);
 }
@@ -121,8 +112,7 @@ struct SoftmaxRow {
     Double reciprocal;
     float rounded;
 };
-uvec3 softmax_row_words(Double sum)
-{
+uvec3 softmax_row_words(Double sum) {
     // 1 minus the product of two first words is exact, and so the quotient of what is left needs one word.
     float inverse = reciprocal_estimate(sum.high);
     float high = leading_half(inverse);
@@ -136,8 +126,7 @@ uvec3 softmax_row_words(Double sum)
 
 // Among far elements, shares are 2^FAR_EXPONENT times as large until they are complete, so that all steps have normal numbers.
 #define FAR_EXPONENT 60
-SoftmaxRow softmax_row(uvec3 words, bool has_far)
-{
+SoftmaxRow softmax_row(uvec3 words, bool has_far) {
     float scale = power_of_two(has_far ? FAR_EXPONENT : 0);
     precise float high = uintBitsToFloat(words.x) * scale;
     precise float low = uintBitsToFloat(words.y) * scale;
@@ -146,15 +135,13 @@ SoftmaxRow softmax_row(uvec3 words, bool has_far)
 }
 
 // The term's share of the sum: the product of the first words is exact. 4 operations.
-uint softmax_f32(Double term, SoftmaxRow row)
-{
+uint softmax_f32(Double term, SoftmaxRow row) {
     precise float low = term.high * row.reciprocal.low + term.low * row.rounded;
     return floatBitsToUint(exact_product_plus(term.high, row.reciprocal.high, low));
 }
 
 // The same among far elements.
-uint unscaled_share(uint share)
-{
+uint unscaled_share(uint share) {
     int bits = int(share) - (FAR_EXPONENT << 23);
     return bits < int(SMALLEST_NORMAL_F32) ? 0u : uint(bits);
 }

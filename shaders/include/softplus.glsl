@@ -23,8 +23,7 @@
 bool is_moderate_exponent(int exponent) { return exponent >= -30 && exponent <= 30; }
 
 // Whether a t has no row, NaN of either sign among them, or attributes are not moderate.
-bool is_beyond_softplus(float t, bool is_moderate)
-{
+bool is_beyond_softplus(float t, bool is_moderate) {
     uint end = is_moderate ? uint(SOFTPLUS_ROWS_END) : 0u;
     return floatBitsToUint(t) >= end;
 }
@@ -33,16 +32,14 @@ bool is_beyond_softplus(float t, bool is_moderate)
 int moderate_exponent(int exponent) { return min(max(exponent, -30), 30); }
 
 // Both words times a power of two.
-Double times_power(Double number, float power)
-{
+Double times_power(Double number, float power) {
     precise float high = number.high * power;
     precise float low = number.low * power;
     return Double(high, low);
 }
 
 // |x| * 2^exponent for any exponent, or what gives the same result: at least 2^-60, and below 2^9.
-float bounded_magnitude(uint x, int exponent)
-{
+float bounded_magnitude(uint x, int exponent) {
     Scaled number = scaled(x & MAGNITUDE_F32);
     int bounded = min(max(number.exponent + exponent, -60), LARGEST_SOFTPLUS_EXPONENT);
     precise float magnitude = number.significand * power_of_two(bounded);
@@ -50,8 +47,7 @@ float bounded_magnitude(uint x, int exponent)
 }
 
 // The row of a t below 20: of its interval, not of the nearest multiple of 2^-7.
-vec4 softplus_row(float t)
-{
+vec4 softplus_row(float t) {
     precise float shifted = (t - 0.00390625) + SOFTPLUS_POINTS;
     uint number = min(floatBitsToUint(shifted) - SOFTPLUS_FIRST_POINT, TAN_ROWS - SOFTPLUS_ROWS - 1u);
     return coefficient_row(SOFTPLUS_ROWS + number);
@@ -59,8 +55,7 @@ vec4 softplus_row(float t)
 
 // ln(1 + e^x) where |x| < 20 (FAST_PATH_OPERATION, elementwise_contiguous.glsl): with t = |x|, ln(1 + e^-t), plus x where that
 // is above zero.
-uint ordinary_softplus_of_one(uint x, out bool needs_slow_path)
-{
+uint ordinary_softplus_of_one(uint x, out bool needs_slow_path) {
     int magnitude = int(x & MAGNITUDE_F32);
     precise float t = intBitsToFloat(magnitude);
     vec4 row = softplus_row(t);
@@ -73,8 +68,7 @@ uint ordinary_softplus_of_one(uint x, out bool needs_slow_path)
 
 // ln(1 + e^x). Largest error over all 2^32 inputs: 0.6352 ULP, at -27.376373 (0xc1db02d0). 14 float and 6 integer operations
 // where |x| < 20.
-uint softplus_of_one(uint x)
-{
+uint softplus_of_one(uint x) {
     bool needs_slow_path;
     uint result = ordinary_softplus_of_one(x, needs_slow_path);
     if (needs_slow_path) {
@@ -88,8 +82,7 @@ uint softplus_of_one(uint x)
 }
 
 // t = b * magnitude in two words, for a b whose first word has 12 bits. 10 operations.
-Double softplus_argument(float magnitude, Double b)
-{
+Double softplus_argument(float magnitude, Double b) {
     float head = leading_half(magnitude);
     precise float rest = magnitude - head;
     precise float high = head * b.high;
@@ -99,22 +92,19 @@ Double softplus_argument(float magnitude, Double b)
 
 // ln(1 + e^-t) * factor for t below 20, the first word of factor having 12 bits. The first word of the result is exact, but not
 // nearly all of it. 20 operations.
-Double softplus_logarithm(Double t, Double factor)
-{
+Double softplus_logarithm(Double t, Double factor) {
     return short_product(value_of_row(softplus_row(t.high), t), factor);
 }
 
 // e^-t * factor.
-Scaled softplus_far_below(Double t, Double factor)
-{
+Scaled softplus_far_below(Double t, Double factor) {
     Decay e = decay(Double(intBitsToFloat(min(floatBitsToInt(t.high), SOFTPLUS_VANISHES)), t.low));
     float product = rounded_short_product(factor, shortened(fast_two_sum(e.power.high, e.power.low)));
     return Scaled(product, -(e.exponent_bits >> 23));
 }
 
 // 1 / number in two words, the first one of 12 bits, as that of number is: within 2^-31, for numbers from 1 to 2.
-Double softplus_inverse(Double number)
-{
+Double softplus_inverse(Double number) {
     float inverse = quick_inverse(number.high + number.low);
     precise float head = leading_half(inverse);
     precise float rest = ((1.0 - head * number.high) - head * number.low) * inverse;
@@ -122,16 +112,14 @@ Double softplus_inverse(Double number)
 }
 
 // base + high + low, rounded once, where neither of the first two need be the larger one, and low is small.
-float sum_of_softplus(float base, float high, float low)
-{
+float sum_of_softplus(float base, float high, float low) {
     Double sum = two_sum(base, high);
     precise float value = sum.high + (sum.low + low);
     return value;
 }
 
 // softplus_f32 for any operands, with exponents apart. Not for speed.
-uint any_softplus(uint x, uint steepness, Scaled divisor, Double slope, Double factor)
-{
+uint any_softplus(uint x, uint steepness, Scaled divisor, Double slope, Double factor) {
     bool is_rising = int(x ^ steepness) >= 0;
     float number = bounded_magnitude(x, divisor.exponent);
     Double t = softplus_argument(number, slope);
@@ -150,8 +138,7 @@ uint any_softplus(uint x, uint steepness, Scaled divisor, Double slope, Double f
 }
 
 // softplus_f32 where the argument has a row, and the steepness is moderate.
-uint moderate_softplus(uint x, uint steepness, Scaled divisor, Double slope, Double factor, out bool needs_slow_path)
-{
+uint moderate_softplus(uint x, uint steepness, Scaled divisor, Double slope, Double factor, out bool needs_slow_path) {
     precise float number = uintBitsToFloat(x & MAGNITUDE_F32);
     int exponent = moderate_exponent(divisor.exponent);
     Double t = softplus_argument(number, times_power(slope, power_of_two(exponent)));
@@ -162,8 +149,7 @@ uint moderate_softplus(uint x, uint steepness, Scaled divisor, Double slope, Dou
 }
 
 // The same for what is given (FAST_PATH_OPERATION, elementwise_contiguous.glsl).
-uint ordinary_softplus_f32(uint x, uint steepness, uint special, out bool needs_slow_path)
-{
+uint ordinary_softplus_f32(uint x, uint steepness, uint special, out bool needs_slow_path) {
     if (special == ONE_F32) {
         return ordinary_softplus_of_one(x, needs_slow_path);
     }
@@ -176,8 +162,7 @@ uint ordinary_softplus_f32(uint x, uint steepness, uint special, out bool needs_
 // evaluates the formula. Largest error found by search over all magnitudes: 0.756 ULP, of e^-t for t above 60; from the roundings
 // follows 0.91 at most. Of rows 0.625. About 42 operations, beside those on the
 // steepness alone; softplus_of_one's where that is 1, and special therefore the same (special_attribute.glsl).
-uint softplus_f32(uint x, uint steepness, uint special)
-{
+uint softplus_f32(uint x, uint steepness, uint special) {
     if (special == ONE_F32) {
         return softplus_of_one(x);
     }
@@ -191,14 +176,12 @@ uint softplus_f32(uint x, uint steepness, uint special)
     }
     return result;
 }
-uint softplus_f16(uint x, uint steepness, uint special)
-{
+uint softplus_f16(uint x, uint steepness, uint special) {
     return float16_from_float32(softplus_f32(float32_from_float16(x), steepness, special));
 }
 
 // parametric_softplus_f32 for any operands, with exponents apart. Not for speed.
-uint any_parametric_softplus(uint x, uint alpha, uint beta, Scaled inner, Scaled outer, Double line)
-{
+uint any_parametric_softplus(uint x, uint alpha, uint beta, Scaled inner, Scaled outer, Double line) {
     Double factor = shortened(outer.significand);
     bool is_rising = int(x ^ beta) >= 0;
     float number = bounded_magnitude(x, inner.exponent);
@@ -224,8 +207,7 @@ uint any_parametric_softplus(uint x, uint alpha, uint beta, Scaled inner, Scaled
 }
 
 // parametric_softplus_f32 where the argument has a row, and the attributes are moderate.
-uint moderate_parametric_softplus(uint x, uint alpha, uint beta, Scaled inner, Scaled outer, Double line, out bool needs_slow_path)
-{
+uint moderate_parametric_softplus(uint x, uint alpha, uint beta, Scaled inner, Scaled outer, Double line, out bool needs_slow_path) {
     bool is_moderate = is_moderate_exponent(inner.exponent) && is_moderate_exponent(outer.exponent);
     float inner_power = power_of_two(moderate_exponent(inner.exponent));
     float outer_power = power_of_two(moderate_exponent(outer.exponent));
@@ -240,8 +222,7 @@ uint moderate_parametric_softplus(uint x, uint alpha, uint beta, Scaled inner, S
 }
 
 // The same for what is given (FAST_PATH_OPERATION, elementwise_contiguous.glsl).
-uint ordinary_parametric_softplus_f32(uint x, uint alpha, uint beta, out bool needs_slow_path)
-{
+uint ordinary_parametric_softplus_f32(uint x, uint alpha, uint beta, out bool needs_slow_path) {
     Scaled inner = scaled(beta & MAGNITUDE_F32);
     Scaled outer = scaled(alpha & MAGNITUDE_F32);
     Double line = shortened(two_product(inner.significand, outer.significand));
@@ -250,8 +231,7 @@ uint ordinary_parametric_softplus_f32(uint x, uint alpha, uint beta, out bool ne
 
 // alpha * ln(1 + e^(beta * x)). Zeros and infinities are taken as IEEE 754 evaluates the formula. Largest error found by search over
 // all magnitudes: 0.775 ULP, of e^-t for t above 60; of rows 0.622. About 52 operations, beside those on alpha and beta alone.
-uint parametric_softplus_f32(uint x, uint alpha, uint beta)
-{
+uint parametric_softplus_f32(uint x, uint alpha, uint beta) {
     Scaled inner = scaled(beta & MAGNITUDE_F32);
     Scaled outer = scaled(alpha & MAGNITUDE_F32);
     Double line = shortened(two_product(inner.significand, outer.significand));
@@ -262,8 +242,7 @@ uint parametric_softplus_f32(uint x, uint alpha, uint beta)
     }
     return result;
 }
-uint parametric_softplus_f16(uint x, uint alpha, uint beta)
-{
+uint parametric_softplus_f16(uint x, uint alpha, uint beta) {
     return float16_from_float32(parametric_softplus_f32(float32_from_float16(x), alpha, beta));
 }
 

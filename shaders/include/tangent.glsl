@@ -11,15 +11,13 @@
 #define TAN_LAST_ROW ((ONE_F32 >> 15) - 1u)
 
 // tan(r) for 0 <= r < 2^-7 in two words: r + r^3 / 3.
-float small_tangent(Double r)
-{
+float small_tangent(Double r) {
     precise float sum = r.high + (r.low + (r.high * (r.high * r.high)) * 0.333333343);
     return sum;
 }
 
 // tan(r), or 1 / tan(r), for 0 <= r < 2^-7: the latter is 1 / r - r / 3.
-float tangent_near_zero(float high, float low, bool is_inverse)
-{
+float tangent_near_zero(float high, float low, bool is_inverse) {
     Double r = two_sum(high, low); // below 2^-20 the two may be of one size
     float value;
     if (is_inverse) {
@@ -36,8 +34,7 @@ float tangent_near_zero(float high, float low, bool is_inverse)
 }
 
 // tan(r), or 1 / tan(r) for odd quadrants, of an r that has a row, in two words.
-float tangent_by_row(float high, float low, uint odd)
-{
+float tangent_by_row(float high, float low, uint odd) {
     uint number = min(max(floatBitsToUint(high) >> 15, TAN_FIRST_ROW), TAN_LAST_ROW) + odd * (COTANGENT_ROWS - TAN_ROWS);
     vec4 row = coefficient_row(TAN_ROWS - TAN_FIRST_ROW + number);
     precise float distance = (high - row.x) + low;
@@ -47,8 +44,7 @@ float tangent_by_row(float high, float low, uint odd)
 
 // The tangent of r, or for odd quadrants -1 / tan(r). Largest error over all 2^32 inputs: 0.5468 ULP (of 0x720b874f). 16 float and 13 integer operations
 // below 4096, where r is not near zero.
-uint tan_f32(uint x)
-{
+uint tan_f32(uint x) {
     uint magnitude = x & MAGNITUDE_F32;
     Remainder r = remainder_of_small(uintBitsToFloat(magnitude), 12582912.0);
     uint flips = x & SIGN_F32;
@@ -71,8 +67,7 @@ uint tan_f32(uint x)
 FLOAT16_FORM_1(tan)
 
 // The same but for large angles, and for those near a pole (FAST_PATH_OPERATION, elementwise_contiguous.glsl).
-uint ordinary_tan_f32(uint x, out bool needs_slow_path)
-{
+uint ordinary_tan_f32(uint x, out bool needs_slow_path) {
     uint magnitude = x & MAGNITUDE_F32;
     Remainder r = remainder_of_small(uintBitsToFloat(magnitude), 12582912.0);
     uint sign = floatBitsToUint(r.high) & SIGN_F32;

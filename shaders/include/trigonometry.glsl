@@ -27,8 +27,7 @@ struct Remainder {
 
 // 0 <= x < 4096, in 10 operations, with the magic number 1.5 * 2^23 and what right angles are to be added. pi/2 is the sum of four
 // constants; the first three have so few bits that their products with k < 2609 are exact, and so are the first two differences.
-Remainder remainder_of_small(float x, float magic)
-{
+Remainder remainder_of_small(float x, float magic) {
     precise float shifted = x * 0.636619747 + magic; // 2/pi; the sum rounds to an integer
     precise float k = shifted - magic;
     precise float rest = exact_product_plus(k, 4.470348358154297e-06, exact_product_plus(k, -1.57080078125, x));
@@ -41,8 +40,7 @@ Remainder remainder_of_small(float x, float magic)
 // The bits of a finite x >= 1, to which that many right angles are added, by right angles. Of the product of x with 2/pi only
 // those bits are computed that count: two before the point and 62 behind it. The float32 nearest to a multiple of pi/2 leaves 29
 // zeros there.
-Remainder remainder_of_large(uint x, uint added_right_angles)
-{
+Remainder remainder_of_large(uint x, uint added_right_angles) {
     // The 128 bits of 2/pi from the place on at which products with x's last bit stop being multiples of 4; one of 4 words
     // at which they begin is chosen by two steps.
     int first_bit = int(x >> 23) - 128;
@@ -87,8 +85,7 @@ Remainder remainder_of_large(uint x, uint added_right_angles)
 }
 
 // The same for bits from LARGE_ANGLE on; of infinities and NaN zero in the first quadrant.
-Remainder remainder_of_large_or_none(uint x, uint added_right_angles)
-{
+Remainder remainder_of_large_or_none(uint x, uint added_right_angles) {
     Remainder r = remainder_of_large(x, added_right_angles);
     bool is_finite = int(x) < int(INFINITY_F32);
     return Remainder(is_finite ? r.quadrant : 0u, is_finite ? r.high : 0.0, is_finite ? r.low : 0.0);
@@ -97,8 +94,7 @@ Remainder remainder_of_large_or_none(uint x, uint added_right_angles)
 // The sine of r, or the cosine where the quadrant is odd, rounded: for |r| <= pi/4. Either is a leading word, r or 1 - h^2/2, with
 // the sum of all smaller terms: h is r in multiples of 2^-11, so that 1 - h^2/2 is exact. Both series have three terms, of which
 // the coefficients are chosen. 18 operations and 8 choices.
-float sine_or_cosine(Remainder r)
-{
+float sine_or_cosine(Remainder r) {
     precise float head = (r.high + 6144.0) - 6144.0;
     precise float rest = (r.high - head) + r.low;
     precise float head_square = head * head;
@@ -122,8 +118,7 @@ float sine_or_cosine(Remainder r)
 uint sign_of_quadrant(uint quadrant) { return (quadrant << 30) & SIGN_F32; }
 
 // Largest error over all 2^32 inputs: 0.8277 ULP (of 0xf559a1a4). 44 operations below 4096.
-uint sin_f32(uint x)
-{
+uint sin_f32(uint x) {
     uint magnitude = x & MAGNITUDE_F32;
     Remainder r = remainder_of_small(int(magnitude) < int(SMALLEST_NORMAL_F32) ? 0.0 : uintBitsToFloat(magnitude), 12582912.0);
     uint flips = x & SIGN_F32;
@@ -136,8 +131,7 @@ uint sin_f32(uint x)
 
 // The cosine is the sine of what is a right angle more. Largest error over all 2^32 inputs: 0.8307 ULP (of 0x645f2688).
 // 41 operations below 4096.
-uint cos_f32(uint x)
-{
+uint cos_f32(uint x) {
     uint magnitude = x & MAGNITUDE_F32;
     Remainder r = remainder_of_small(uintBitsToFloat(magnitude), 12582913.0);
     uint flips = 0u;
@@ -149,15 +143,13 @@ uint cos_f32(uint x)
 }
 
 // The same but for large angles (FAST_PATH_OPERATION, elementwise_contiguous.glsl).
-uint ordinary_sin_f32(uint x, out bool needs_slow_path)
-{
+uint ordinary_sin_f32(uint x, out bool needs_slow_path) {
     uint magnitude = x & MAGNITUDE_F32;
     Remainder r = remainder_of_small(magnitude < SMALLEST_NORMAL_F32 ? 0.0 : uintBitsToFloat(magnitude), 12582912.0);
     needs_slow_path = magnitude >= uint(LARGE_ANGLE);
     return floatBitsToUint(sine_or_cosine(r)) ^ sign_of_quadrant(r.quadrant) ^ (x & SIGN_F32);
 }
-uint ordinary_cos_f32(uint x, out bool needs_slow_path)
-{
+uint ordinary_cos_f32(uint x, out bool needs_slow_path) {
     uint magnitude = x & MAGNITUDE_F32;
     Remainder r = remainder_of_small(uintBitsToFloat(magnitude), 12582913.0);
     needs_slow_path = magnitude >= uint(LARGE_ANGLE);

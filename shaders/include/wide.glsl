@@ -3,15 +3,12 @@
 #define WIDE_GLSL
 
 struct Wide {
-    uint high;
-    uint middle;
-    uint low;
+    uint high, middle, low;
 };
 
 bool is_zero(Wide a) { return (a.high | a.middle | a.low) == 0u; }
 
-bool is_below(Wide a, Wide b)
-{
+bool is_below(Wide a, Wide b) {
     if (a.high != b.high) {
         return a.high < b.high;
     }
@@ -19,8 +16,7 @@ bool is_below(Wide a, Wide b)
 }
 
 // Position of the highest bit that is set, 0 to 95; -1 for zero.
-int highest_bit(Wide a)
-{
+int highest_bit(Wide a) {
     if (a.high != 0u) {
         return 64 + findMSB(a.high);
     }
@@ -28,8 +24,7 @@ int highest_bit(Wide a)
 }
 
 // For 0 <= count < 96.
-Wide shift_left(Wide a, uint count)
-{
+Wide shift_left(Wide a, uint count) {
     if (count >= 64u) {
         a = Wide(a.low, 0u, 0u);
     } else if (count >= 32u) {
@@ -43,8 +38,7 @@ Wide shift_left(Wide a, uint count)
 }
 
 // Bits shifted out are lost. Any count.
-Wide shift_right(Wide a, uint count)
-{
+Wide shift_right(Wide a, uint count) {
     if (count >= 96u) {
         return Wide(0u, 0u, 0u);
     }
@@ -62,8 +56,7 @@ Wide shift_right(Wide a, uint count)
 
 // Sets the lowest bit when any bit was shifted out, so that a later rounding still sees that the value was not exact
 // («jamming», as in J. Hauser's Berkeley SoftFloat). Any count.
-Wide shift_right_jamming(Wide a, uint count)
-{
+Wide shift_right_jamming(Wide a, uint count) {
     Wide shifted = shift_right(a, count);
     Wide back = count >= 96u ? Wide(0u, 0u, 0u) : shift_left(shifted, count);
     bool exact = back.high == a.high && back.middle == a.middle && back.low == a.low;
@@ -71,8 +64,7 @@ Wide shift_right_jamming(Wide a, uint count)
     return shifted;
 }
 
-Wide add(Wide a, Wide b)
-{
+Wide add(Wide a, Wide b) {
     uint low = a.low + b.low;
     uint carry = uint(low < a.low);
     uint middle = a.middle + b.middle;
@@ -83,8 +75,7 @@ Wide add(Wide a, Wide b)
 }
 
 // For a >= b.
-Wide subtract(Wide a, Wide b)
-{
+Wide subtract(Wide a, Wide b) {
     uint borrow = uint(a.low < b.low);
     uint borrow_middle = uint(a.middle < b.middle) + uint(a.middle == b.middle && borrow != 0u);
     return Wide(a.high - b.high - borrow_middle, a.middle - b.middle - borrow, a.low - b.low);

@@ -6,8 +6,7 @@
 
 // Rounded to nearest even; or, where it is going to be rounded again, to odd: cut, with the last bit set when anything was cut
 // off. Below 2^-126 after rounding it is zero of its sign.
-uint float32_from_wide(WideNumber a, bool to_odd)
-{
+uint float32_from_wide(WideNumber a, bool to_odd) {
     uint sign = a.sign << 31;
     if (a.kind == NOT_A_NUMBER) {
         return 0x7fc00000u;

@@ -13,24 +13,21 @@
 #include "rounding_to_odd.glsl"
 
 // The sum with one more number. 10 operations.
-Double with_number(Double sum, float number)
-{
+Double with_number(Double sum, float number) {
     Double total = two_sum(sum.high, number);
     precise float low = sum.low + total.low;
     return fast_two_sum(total.high, low);
 }
 
 // The same where the second word need not be brought down, because few numbers are added. 7 operations.
-Double with_one_of_few(Double sum, float number)
-{
+Double with_one_of_few(Double sum, float number) {
     Double total = two_sum(sum.high, number);
     precise float low = sum.low + total.low;
     return Double(total.high, low);
 }
 
 // The sum with what is left over from the number before, which is small beside that one.
-Double with_rest(Double sum, float rest)
-{
+Double with_rest(Double sum, float rest) {
     precise float low = sum.low + rest;
     return Double(sum.high, low);
 }
@@ -38,8 +35,7 @@ Double with_rest(Double sum, float rest)
 // sum / count within 2^-46 (relative), for integers below 2^12, whose products with half of a number's bits are exact: low has
 // the sign of what the quotient lacks of the exact one where sum and remainder are exact (that is so for up to 256 float16).
 // 18 operations.
-Double quotient_by_few(Double sum, float count)
-{
+Double quotient_by_few(Double sum, float count) {
     float inverse = quick_inverse(count);
     precise float guess = sum.high * inverse;
     precise float head = leading_half(guess);
@@ -54,8 +50,7 @@ Double quotient_by_few(Double sum, float count)
 }
 
 // sum / count within 2^-40 (relative), for any count that is not 0.
-Double quotient_by(Double sum, uint count)
-{
+Double quotient_by(Double sum, uint count) {
     if (count < 4096u) {
         return quotient_by_few(sum, float(int(count)));
     }
@@ -64,8 +59,7 @@ Double quotient_by(Double sum, uint count)
 }
 
 // sqrt(a.high + a.low) within 2^-42 (relative), for 2^-60 <= a <= 2^120, and of 0.
-Double square_root(Double a)
-{
+Double square_root(Double a) {
     if (floatBitsToUint(a.high) == 0u) {
         return Double(0.0, 0.0);
     }
@@ -79,8 +73,7 @@ Double square_root(Double a)
 
 // The bits of a number times 2^exponent: for elements, 0 where that is below 2^-126; and for results, which become infinite
 // beyond the largest number. The number is neither denormal nor infinite nor NaN.
-uint times_power_of_two(uint x, int exponent)
-{
+uint times_power_of_two(uint x, int exponent) {
     int field = int((x & MAGNITUDE_F32) >> 23) + exponent;
     uint moved = field >= 255 ? (x & SIGN_F32) | INFINITY_F32 : x + (uint(exponent) << 23);
     return (x & INFINITY_F32) == 0u || field <= 0 ? x & SIGN_F32 : moved;

@@ -7,8 +7,7 @@
         source += nearest_choice(index, CHOICES_##n) * CHOICE_STRIDE_##n; \
     }
 
-UNIT unit_at(Offsets offsets)
-{
+UNIT unit_at(Offsets offsets) {
     uint source = offsets.sparse;
     CHOOSE(0) CHOOSE(1) CHOOSE(2) CHOOSE(3) CHOOSE(4) CHOOSE(5) CHOOSE(6) CHOOSE(7)
     return LOAD_UNIT(sparse, source);

@@ -5,8 +5,7 @@
 
 uint choice_of(Index index) { return nearest_choice(index, LENGTH); }
 
-void main()
-{
+void main() {
     uint slot = gl_LocalInvocationIndex;
     uint number = work_group_index();
     if (number >= parameters.lines) {

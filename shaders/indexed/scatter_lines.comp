@@ -9,8 +9,7 @@
 // The last number of 16 bits means no place.
 uint choice_of(Index index) { return min(choice_or_none(index, LENGTH), 0xffffu); }
 
-void main()
-{
+void main() {
     uint slot = gl_LocalInvocationIndex;
     uint number = work_group_index();
     if (number >= parameters.lines) {

@@ -9,8 +9,7 @@
         number /= CHOICES_##n; \
     }
 
-UNIT unit_at(Offsets offsets)
-{
+UNIT unit_at(Offsets offsets) {
     uint number = words_index[BASE_WORD(index) + offsets.index];
     if (number == 0u) {
         return LOAD_UNIT(sparse, offsets.sparse);

@@ -2,9 +2,6 @@
 #define LOOKUP_TABLE
 #include "elementwise/elementwise_operands.glsl"
 
-uint looked_up(uint bits)
-{
-    return (words_table[BASE_WORD(table) + (bits >> 1u)] >> ((bits & 1u) * 16u)) & 0xffffu;
-}
+uint looked_up(uint bits) { return (words_table[BASE_WORD(table) + (bits >> 1u)] >> ((bits & 1u) * 16u)) & 0xffffu; }
 
 #define OPERATION(x) looked_up(x)

@@ -4,8 +4,7 @@
 #include "products/packed_processors.glsl"
 #undef main
 
-void main()
-{
+void main() {
     FIND_EXPERT
     multiply();
 }

@@ -5,8 +5,7 @@
 #include "products/block_processors.glsl"
 #undef main
 
-void main()
-{
+void main() {
     FIND_EXPERT
     multiply();
 }

@@ -9,8 +9,7 @@
 
 #define HAS_ADDED (parameters.attributes[0] != 0u)
 
-uint normalized(uint x, uvec2 mean, uint factor, uint bias, uint added)
-{
+uint normalized(uint x, uvec2 mean, uint factor, uint bias, uint added) {
     uint result = add_f32(multiply_f32(difference_from(x, mean), factor), bias);
     return HAS_ADDED ? add_f32(result, added) : result;
 }

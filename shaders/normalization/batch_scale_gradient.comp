@@ -6,8 +6,7 @@
 #include "widening.glsl"
 
 // difference_from has the mean on its right. A sum that is infinite stays so: with infinite gradients the other one is, too.
-uint scale_gradient(uint sum, uint of_gradients, uvec2 mean, uint given, uint variance)
-{
+uint scale_gradient(uint sum, uint of_gradients, uvec2 mean, uint given, uint variance) {
     uint moved = subtract_f32(sum, multiply_f32(difference_from(given, mean), of_gradients));
     moved = int(sum & MAGNITUDE_F32) >= int(INFINITY_F32) ? sum : moved;
     return divide_f32(moved, sqrt_f32(add_f32(variance, parameters.attributes[0])));

@@ -7,8 +7,7 @@
 #define EPSILON parameters.attributes[1]
 #define IS_MEAN (parameters.attributes[2] != 0u)
 
-uint slope(uint sum, uint variance)
-{
+uint slope(uint sum, uint variance) {
     uint mean = divide_f32(sum, COUNT);
     return IS_MEAN ? mean : divide_f32(mean, add_f32(variance, EPSILON));
 }

@@ -4,8 +4,7 @@
 #include "mean_difference.glsl"
 #include "widening.glsl"
 
-uint gradient_of(uint x, uint gradient, uvec2 mean, uint of_gradients, uint slope, uint factor)
-{
+uint gradient_of(uint x, uint gradient, uvec2 mean, uint of_gradients, uint slope, uint factor) {
     uint product = multiply_f32(difference_from(x, mean), slope);
     return multiply_f32(subtract_f32(subtract_f32(gradient, of_gradients), product), factor);
 }

@@ -7,8 +7,7 @@
 #include "power.glsl"
 #include "widening.glsl"
 
-uint response_gradient(uint x, uint g, uint base, uint sum)
-{
+uint response_gradient(uint x, uint g, uint base, uint sum) {
     uint share = divide_f32(g, power_f32_by_f32(base, parameters.attributes[0]));
     return subtract_f32(share, multiply_f32(x, sum));
 }

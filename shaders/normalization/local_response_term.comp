@@ -6,8 +6,7 @@
 #include "power.glsl"
 #include "widening.glsl"
 
-uint response_term(uint x, uint g, uint base)
-{
+uint response_term(uint x, uint g, uint base) {
     uint share = divide_f32(g, power_f32_by_f32(base, parameters.attributes[0]));
     return multiply_f32(share, multiply_f32(parameters.attributes[1], divide_f32(x, base)));
 }

@@ -12,8 +12,7 @@
 #define HAS_SCALE ((parameters.attributes[0] & 4u) != 0u)
 #define HAS_BIAS ((parameters.attributes[0] & 8u) != 0u)
 
-uint normalized(uint x, uvec2 mean, uint factor, uint scale, uint bias)
-{
+uint normalized(uint x, uvec2 mean, uint factor, uint scale, uint bias) {
     uint result = without_denormal(x);
     if (HAS_MEAN) {
         result = difference_from(x, mean);

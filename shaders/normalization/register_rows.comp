@@ -12,14 +12,12 @@ ADD_SLOW_PATH_TERM(add_term_on_slow_path, term_itself, LEAST_ORDINARY_TERM, LEAS
 
 // Twice the distance of a magnitude from the least one of a range; zero lies beyond all.
 #define ABOVE(bits, least) (((bits) << 1u) - 2u * (least))
-uint farthest_above(uvec4 bits, uint least)
-{
+uint farthest_above(uvec4 bits, uint least) {
     return max(max(ABOVE(bits.x, least), ABOVE(bits.y, least)), max(ABOVE(bits.z, least), ABOVE(bits.w, least)));
 }
 // The same where zeros are as good as what lies in the range.
 uint in_range(uint bits, uint least) { return (bits & MAGNITUDE_F32) == 0u ? least : bits; }
-uint farthest_number_above(uvec4 bits, uint least)
-{
+uint farthest_number_above(uvec4 bits, uint least) {
     return farthest_above(
         uvec4(in_range(bits.x, least), in_range(bits.y, least), in_range(bits.z, least), in_range(bits.w, least)), least);
 }
@@ -54,8 +52,7 @@ Double number(uint bits) { return Double(uintBitsToFloat(bits), 0.0); }
         quick = double_sum(quick, group); \
     }
 
-TermSum with_slow_path_elements(TermSum sum, uvec4 x)
-{
+TermSum with_slow_path_elements(TermSum sum, uvec4 x) {
     if (farthest_number_above(x, LEAST_ORDINARY_TERM) < REACH(LEAST_ORDINARY_TERM, LEAST_LARGE_TERM)) {
         return with_sum_of_four(sum, sum_of_four(NUMBERS(x)));
     }
@@ -93,8 +90,7 @@ TermSum with_slow_path_squares(TermSum sum, uvec4 x) { return with_four_squares(
 
 // A lane's sum of all its blocks, whatever is in them.
 #define SLOW_PATH_SUM(name, with_slow_path) \
-    TermSum name() \
-    { \
+    TermSum name() { \
         TermSum sum = EMPTY_SUM; \
         for (uint first = 0u; first < BLOCKS_OF_LANE; first += 4u) { \
             TermSum group = EMPTY_SUM; \
@@ -111,13 +107,11 @@ SLOW_PATH_SUM(slow_path_sum, with_slow_path_elements)
 SLOW_PATH_SUM(slow_path_sum_of_squares, with_slow_path_squares)
 
 // Whether all elements of a lane are ordinary or zero.
-bool is_ordinary_or_zero(uint x)
-{
+bool is_ordinary_or_zero(uint x) {
     uint magnitude = x & MAGNITUDE_F32;
     return magnitude == 0u || (magnitude >= LEAST_ORDINARY_TERM && magnitude < LEAST_LARGE_TERM);
 }
-bool is_ordinary_lane()
-{
+bool is_ordinary_lane() {
     bool is_ordinary = true;
     for (uint block = 0u; block < BLOCKS_OF_LANE; ++block) {
         if (IS_THERE(block)) {
@@ -129,19 +123,16 @@ bool is_ordinary_lane()
 }
 
 // Of a sum of ordinary terms, whether it is zero or in the middle of the range: then no scaling is needed to divide it.
-bool is_middling(Double sum)
-{
+bool is_middling(Double sum) {
     uint magnitude = floatBitsToUint(sum.high) & MAGNITUDE_F32;
     return magnitude == 0u || (magnitude >= 0x2b800000u && magnitude < 0x5d800000u); // 2^-40, 2^60
 }
-Double middling_mean(Double sum)
-{
+Double middling_mean(Double sum) {
     bool is_zero = (floatBitsToUint(sum.high) & MAGNITUDE_F32) == 0u;
     return is_zero ? Double(0.0, 0.0) : quotient(sum, double_from_uint(parameters.row_length));
 }
 
-uvec2 mean_of(TermSum sum)
-{
+uvec2 mean_of(TermSum sum) {
     if (is_special_sum(sum.flags)) {
         return uvec2(special_sum_of_terms(sum.flags), 0u);
     }
@@ -150,8 +141,7 @@ uvec2 mean_of(TermSum sum)
     return mean_in_two_words(mean_of_total(total, parameters.row_length), exponent);
 }
 
-uint variance_of(TermSum squares)
-{
+uint variance_of(TermSum squares) {
     if (is_special_sum(squares.flags)) {
         return special_sum_of_squares(squares.flags);
     }
@@ -174,8 +164,7 @@ uvec4 scale_of(uint element) { return SCALE == ALONG_ROW ? four_of_scale(scale_r
 uvec4 bias_of(uint element) { return BIAS == ALONG_ROW ? four_of_bias(bias_row + element) : uvec4(bias_of_row); }
 
 // FLOAT16 results are rounded once more.
-uint finished(uint x)
-{
+uint finished(uint x) {
     if (WIDTH == 16u) {
         uint result = float16_from_float32(x);
         return HAS_RELU ? larger_f16(result, 0u) : result;
@@ -185,8 +174,7 @@ uint finished(uint x)
 uvec4 all_finished(uvec4 x) { return uvec4(finished(x.x), finished(x.y), finished(x.z), finished(x.w)); }
 
 // The result of an element.
-uint normalized(uint x, uint scale, uint bias)
-{
+uint normalized(uint x, uint scale, uint bias) {
     uint result = difference_from(x, floatBitsToUint(vec2(mean.high, mean.low)));
     result = multiply_f32(result, factor);
     if (SCALE != ABSENT) {
@@ -201,8 +189,7 @@ uint normalized(uint x, uint scale, uint bias)
     if (ALWAYS) { \
         result.lane = finished(normalized(x.lane, scale.lane, bias.lane)); \
     }
-uvec4 all_normalized(uvec4 x, uint element)
-{
+uvec4 all_normalized(uvec4 x, uint element) {
     uvec4 scale = scale_of(element);
     uvec4 bias = bias_of(element);
     uvec4 result;
@@ -220,8 +207,7 @@ struct Seen {
     float scales; // magnitudes in all
     uint totals;  // the greatest magnitude of four results' sum: infinite or NaN where a result is
 };
-uvec4 quickly_normalized(uvec4 difference, uint element, inout Seen seen)
-{
+uvec4 quickly_normalized(uvec4 difference, uint element, inout Seen seen) {
     precise vec4 result = uintBitsToFloat(difference) * uintBitsToFloat(factor);
     if (SCALE != ABSENT) {
         uvec4 scale = scale_of(element);
@@ -253,8 +239,7 @@ bool is_quick; // whether the lane's products with the factor are below 2^20
         result_##x = quickly_normalized(x, FIRST_OF(block), seen); \
     }
 // Numbers, by the device's conversion where that rounds so.
-void store_numbers(uint offset, uvec4 x)
-{
+void store_numbers(uint offset, uvec4 x) {
     if (WIDTH != 16u || !PACKS_TO_NEAREST_EVEN) {
         store_four(offset, all_finished(x));
         return;
@@ -266,8 +251,7 @@ void store_numbers(uint offset, uvec4 x)
     if (is_row && IS_THERE(block)) { \
         store_numbers(output_row + FIRST_OF(block), result_##x); \
     }
-void store_results(bool is_row, uint first, uvec4 a, uvec4 b, uvec4 c, uvec4 d)
-{
+void store_results(bool is_row, uint first, uvec4 a, uvec4 b, uvec4 c, uvec4 d) {
     uvec4 result_a = a;
     uvec4 result_b = b;
     uvec4 result_c = c;
@@ -299,8 +283,7 @@ void store_results(bool is_row, uint first, uvec4 a, uvec4 b, uvec4 c, uvec4 d)
 #define STORE_RESULTS(a, b, c, d) store_results(is_row, a, x_##a, x_##b, x_##c, x_##d);
 
 // All that was held is loaded again, so that no register is kept for it before.
-void slow_path_row(bool is_row)
-{
+void slow_path_row(bool is_row) {
     if (LANES_OF_ROW > 1u) {
         barrier(); // what was shared has been read
     }
@@ -324,14 +307,12 @@ void slow_path_row(bool is_row)
 }
 
 // What the lanes of a row come to, of those who make their sum known; the others have NaN.
-Double quick_sum_of_lanes(Double sum, bool is_right)
-{
+Double quick_sum_of_lanes(Double sum, bool is_right) {
     Double own = Double(is_right ? sum.high : uintBitsToFloat(NAN_F32), sum.low);
     return LANES_OF_ROW > 1u ? quick_tree(slot, own) : own;
 }
 
-void register_row(uint row, bool is_row)
-{
+void register_row(uint row, bool is_row) {
     input_row = row_of_input(row);
     LOAD_ROW
     output_row = row_of_output(row);

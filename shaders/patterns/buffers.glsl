@@ -56,24 +56,23 @@ layout(constant_id = 1) const bool OPERANDS_HAVE_OFFSETS = true;
 // Whether there are more work groups than one dimension can count: they lie in rows along y.
 layout(constant_id = 0) const bool LAUNCH_HAS_ROWS = true;
 
-uint work_group_index()
-{
+uint work_group_index() {
     return LAUNCH_HAS_ROWS ? gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x : gl_WorkGroupID.x;
 }
 
 // The number of an invocation in its work group, which has one dimension. For the vectors that would say the same, naive
 // drivers divide by the group's sizes, lane by lane and for every few invocations anew: half of the time of a copy.
-uint index_in_group()
-{
-    return ON_NAIVE_DRIVER ? gl_LocalInvocationIndex : gl_LocalInvocationID.x;
-}
+uint index_in_group() { return ON_NAIVE_DRIVER ? gl_LocalInvocationIndex : gl_LocalInvocationID.x; }
 
-uint invocation_index()
-{
+uint invocation_index() {
     if (!LAUNCH_HAS_ROWS && !ON_NAIVE_DRIVER) {
         return gl_GlobalInvocationID.x;
     }
     return work_group_index() * 256u + index_in_group();
 }
+
+// Declares the number of an invocation, or of a work group, and ends those for which there is no work.
+#define WORK_ITEM(item) uint item = invocation_index(); if (item >= parameters.work_items) { return; }
+#define WORK_GROUP(group) uint group = work_group_index(); if (group >= parameters.work_items) { return; }
 
 #endif

@@ -14,8 +14,7 @@ layout(push_constant) uniform Parameters {
 
 BUFFER(0, cleared)
 
-void main()
-{
+void main() {
     uint four = invocation_index();
     if (four < parameters.fours) {
         fours_cleared[(BASE_WORD(cleared) >> 2u) + four] = uvec4(0u);

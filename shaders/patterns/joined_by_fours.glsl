@@ -4,8 +4,7 @@
 // JOINED_BY_FOURS(name, COUNT, State, EMPTY_STATE, fours_state, joined) defines name(first, begin, end), where fours_state(first, begin, end)
 // is what the four from number `first` on come to; it is given begin and end, whatever these are.
 #define JOINED_BY_FOURS(name, COUNT, State, EMPTY_STATE, fours_state, joined) \
-    State name(uint first, uint begin, uint end) \
-    { \
+    State name(uint first, uint begin, uint end) { \
         State sixteens = EMPTY_STATE; \
         State sixty_fours = EMPTY_STATE; \
         State all = EMPTY_STATE; \

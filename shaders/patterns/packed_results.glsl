@@ -4,8 +4,7 @@
 #define ELEMENTS_OF_WORD (32u / OUTPUT_BITS)
 
 // Those bits of a word of the output that the mask has. Other invocations may be setting others at the same moment.
-void store_bits(uint word, uint bits, uint mask)
-{
+void store_bits(uint word, uint bits, uint mask) {
     if (mask == 0xffffffffu) {
         words_output[word] = bits;
     } else {
@@ -14,8 +13,7 @@ void store_bits(uint word, uint bits, uint mask)
     }
 }
 
-void store_word(uint item)
-{
+void store_word(uint item) {
     uint bits[1];
     uint mask[1];
     bits[0] = 0u;

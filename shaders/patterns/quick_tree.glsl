@@ -10,8 +10,7 @@
 shared vec4 quick_highs[64 + 16 + 4 + 1];
 shared vec4 quick_lows[64 + 16 + 4 + 1];
 
-Double sum_of_vector(uint at)
-{
+Double sum_of_vector(uint at) {
     vec4 highs = quick_highs[at];
     vec4 lows = quick_lows[at];
     Double sum = normalized_sum(Double(highs.x, lows.x), Double(highs.y, lows.y));
@@ -19,14 +18,12 @@ Double sum_of_vector(uint at)
     return normalized_sum(sum, Double(highs.w, lows.w));
 }
 
-void share_quick(uint at, Double sum)
-{
+void share_quick(uint at, Double sum) {
     quick_highs[at >> 2u][at & 3u] = sum.high;
     quick_lows[at >> 2u][at & 3u] = sum.low;
 }
 
-Double quick_tree(uint slot, Double sum)
-{
+Double quick_tree(uint slot, Double sum) {
     share_quick(slot, sum);
     barrier();
     if (slot < 64u) {

@@ -4,8 +4,7 @@
 #include "elementwise/quantized_blocks.glsl"
 #include "quantization.glsl"
 
-uint result_of(Offsets offsets)
-{
+uint result_of(Offsets offsets) {
     uint zero = 0u;
     if (HAS_ZERO) {
         zero = INTEGER_AT(zero, offsets.zero);

@@ -4,8 +4,7 @@
 #include "elementwise/quantized_blocks.glsl"
 #include "quantization.glsl"
 
-uint result_of(Offsets offsets)
-{
+uint result_of(Offsets offsets) {
     int zero = 0;
     if (HAS_ZERO) {
         zero = int(INTEGER_AT(zero, offsets.zero));

@@ -3,8 +3,7 @@
 #include "products/scaled_sums.glsl"
 #include "exact_scaling.glsl"
 
-uint result_of(Positions positions)
-{
+uint result_of(Positions positions) {
     uint sum = words_sums[BASE_WORD(sums) + positions.sums];
     int zero = 0;
     if (HAS_BIAS) {

@@ -12,8 +12,7 @@
 #define RESULT_OF(x) (x)
 #endif
 
-uint result_of(Positions positions)
-{
+uint result_of(Positions positions) {
     uint at = BASE_WORD(sums) + SUM_WORDS * positions.sums;
     uint low = words_sums[at];
 #if SUM_WORDS == 1

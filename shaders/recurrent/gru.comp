@@ -22,13 +22,11 @@
 #define MULTIPLIED_STATE second_state
 #endif
 
-uint gate_sum(uint gate, uint unit)
-{
+uint gate_sum(uint gate, uint unit) {
     return add_f32(add_f32(projection(gate, unit), recurrence(gate, unit)), bias(gate, unit));
 }
 
-Unit stepped(uint unit)
-{
+Unit stepped(uint unit) {
     uint state = state_at(parameters.read_state, unit);
     uint update = FIRST_ITERATION == 2u ? state_at(parameters.written_state, unit) : 0u;
     uint reset = 0u;

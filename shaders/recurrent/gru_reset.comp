@@ -9,8 +9,7 @@
 #define PRODUCT_GATES 2u
 #define MULTIPLIED_STATE read_state
 
-Unit stepped(uint unit)
-{
+Unit stepped(uint unit) {
     uint update = 0u;
     uint reset = 0u;
     // The activations' code stands in a loop: it is long.

@@ -8,8 +8,7 @@
 #define FORGET_GATE 2u
 #define CELL_GATE 3u
 
-uint gate_sum(uint gate, uint unit, uint cell)
-{
+uint gate_sum(uint gate, uint unit, uint cell) {
     uint products = add_f32(projection(gate, unit), recurrence(gate, unit));
     uint sum = add_f32(products, bias(gate, unit));
     if (HAS(HAS_PEEPHOLES) && gate != CELL_GATE) {
@@ -19,8 +18,7 @@ uint gate_sum(uint gate, uint unit, uint cell)
     return sum;
 }
 
-Unit stepped(uint unit)
-{
+Unit stepped(uint unit) {
     uint cell = state_at(parameters.second_state, unit);
     uint in_gate = 0u;
     uint forget = 0u;

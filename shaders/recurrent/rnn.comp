@@ -2,8 +2,7 @@
 #define GATES 1u
 #include "composed/recurrent.glsl"
 
-Unit stepped(uint unit)
-{
+Unit stepped(uint unit) {
     uint products = add_f32(projection(0u, unit), recurrence(0u, unit));
     return Unit(activation(0u, add_f32(products, bias(0u, unit))), 0u);
 }

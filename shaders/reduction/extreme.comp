@@ -65,35 +65,30 @@ struct State {
 // Floats in the order of their numbers, NaN lowest, whichever it is: integers of the same order, turned round by so many that NaN comes to lie
 // in front of -infinity. Few instructions, as each element takes them.
 #define IN_FRONT_OF_NUMBERS 0x7f800001u
-uint float_key(uint x)
-{
+uint float_key(uint x) {
     x ^= IS_SMALLEST ? SIGN : 0u;
     return (x ^ (uint(int(x) >> 31) & MAGNITUDE_F32)) - IN_FRONT_OF_NUMBERS;
 }
-uint float_of_key(uint key)
-{
+uint float_of_key(uint key) {
     uint x = key + IN_FRONT_OF_NUMBERS;
     x ^= (uint(int(x) >> 31) & MAGNITUDE_F32) ^ (IS_SMALLEST ? SIGN : 0u);
     return is_nan_f32(x) ? NAN_F32 : x;
 }
 #elif !defined(WIDE)
 // Where equal ones are told apart by their places, all NaN are equal.
-uint float_key(uint x)
-{
+uint float_key(uint x) {
     uint key = int(x) < 0 ? ~x : x ^ SIGN;
     key = IS_SMALLEST ? ~key : key;
     return is_nan_f32(x) ? 0u : key;
 }
-uint float_of_key(uint key)
-{
+uint float_of_key(uint key) {
     uint ordered = IS_SMALLEST ? ~key : key;
     uint x = int(ordered) < 0 ? ordered ^ SIGN : ~ordered;
     return key == 0u ? NAN_F32 : x;
 }
 #endif
 
-ELEMENT key_of(ELEMENT x)
-{
+ELEMENT key_of(ELEMENT x) {
 #ifndef WIDE
     if (KIND == FLOAT_KIND) {
         return float_key(x);
@@ -103,8 +98,7 @@ ELEMENT key_of(ELEMENT x)
     return IS_SMALLEST ? ~key : key;
 }
 
-ELEMENT element_of(ELEMENT key)
-{
+ELEMENT element_of(ELEMENT key) {
 #ifndef WIDE
     if (KIND == FLOAT_KIND) {
         uint x = float_of_key(key);
@@ -118,8 +112,7 @@ ELEMENT element_of(ELEMENT key)
 // Elements behind the row's end repeat its last one.
 ELEMENT higher_key(ELEMENT a, ELEMENT b) { return is_above(b, a) ? b : a; }
 #if ARG
-State joined(State a, State b)
-{
+State joined(State a, State b) {
     bool takes_b = is_above(b.key, a.key) || (b.key == a.key && b.offset < a.offset);
     State chosen = a;
     if (takes_b) {
@@ -128,8 +121,7 @@ State joined(State a, State b)
     return chosen;
 }
 
-State with_block(State state, Block block, uint first, uint count)
-{
+State with_block(State state, Block block, uint first, uint count) {
     ELEMENT a = key_of(block.a);
     ELEMENT b = key_of(block.b);
     ELEMENT c = key_of(block.c);
@@ -147,8 +139,7 @@ State with_block(State state, Block block, uint first, uint count)
 #else
 State joined(State a, State b) { return State(higher_key(a.key, b.key)); }
 
-State with_block(State state, Block block, uint first, uint count)
-{
+State with_block(State state, Block block, uint first, uint count) {
     ELEMENT left = higher_key(key_of(block.a), key_of(block.b));
     ELEMENT right = higher_key(key_of(block.c), key_of(block.d));
     return State(higher_key(state.key, higher_key(left, right)));
@@ -158,8 +149,7 @@ State with_block(State state, Block block, uint first, uint count)
 void begin_row() {}
 
 #ifdef RESULT_IS_WIDE
-uvec2 result_of(State state)
-{
+uvec2 result_of(State state) {
 #if ARG
     return uvec2(TAKES_LAST ? ~state.offset : state.offset, 0u);
 #else

@@ -23,13 +23,11 @@ struct State {
 #define state_word_1(state) state.value.y
 #define state_of_words(words) State(uvec2(words[0], words[1]))
 
-uvec2 plus(uvec2 a, uvec2 b)
-{
+uvec2 plus(uvec2 a, uvec2 b) {
     uint low = a.x + b.x;
     return uvec2(low, a.y + b.y + uint(low < a.x));
 }
-uvec2 times(uvec2 a, uvec2 b)
-{
+uvec2 times(uvec2 a, uvec2 b) {
     uint high;
     uint low;
     umulExtended(a.x, b.x, high, low);
@@ -52,8 +50,7 @@ bool is_negative(uint a) { return int(a) < 0; }
 #define ONE 1u
 #endif
 
-ELEMENT term_of(ELEMENT x, bool is_element)
-{
+ELEMENT term_of(ELEMENT x, bool is_element) {
     ELEMENT term = x;
     if (OF_SQUARES) {
         term = times(x, x);
@@ -66,8 +63,7 @@ ELEMENT term_of(ELEMENT x, bool is_element)
 
 State joined(State a, State b) { return State(IS_PRODUCT ? times(a.value, b.value) : plus(a.value, b.value)); }
 
-State with_block(State state, Block block, uint first, uint count)
-{
+State with_block(State state, Block block, uint first, uint count) {
     State left = joined(State(term_of(block.a, true)), State(term_of(block.b, count > 1u)));
     State right = joined(State(term_of(block.c, count > 2u)), State(term_of(block.d, count > 3u)));
     return joined(state, joined(left, right));

@@ -24,8 +24,7 @@ struct State {
 #define state_of_words(words) \
     State(Double(uintBitsToFloat(words[0]), uintBitsToFloat(words[1])), int(words[2]), uintBitsToFloat(words[3]), words[4])
 
-State joined(State a, State b)
-{
+State joined(State a, State b) {
     Double product = two_product(a.significand.high, b.significand.high);
     precise float cross = a.significand.high * b.significand.low + a.significand.low * b.significand.high;
     precise float low = product.low + cross;
@@ -37,8 +36,7 @@ State joined(State a, State b)
     return State(scaled_double(total, -own), a.exponent + b.exponent + own, size, a.flags | b.flags);
 }
 
-State state_of_element(uint x, bool is_element)
-{
+State state_of_element(uint x, bool is_element) {
     uint magnitude = x & MAGNITUDE_F32;
     uint flags = int(magnitude) > int(INFINITY_F32) ? HAS_NAN : magnitude == INFINITY_F32 ? HAS_ANY_INFINITY : 0u;
     flags |= int(magnitude) < int(SMALLEST_NORMAL_F32) ? HAS_ZERO : 0u;
@@ -48,8 +46,7 @@ State state_of_element(uint x, bool is_element)
         is_element ? float(exponent) : 0.0, is_element ? flags : 0u);
 }
 
-State with_block(State state, Block block, uint first, uint count)
-{
+State with_block(State state, Block block, uint first, uint count) {
     State left = joined(state_of_element(block.a, true), state_of_element(block.b, count > 1u));
     State right = joined(state_of_element(block.c, count > 2u), state_of_element(block.d, count > 3u));
     return joined(state, joined(left, right));
@@ -57,8 +54,7 @@ State with_block(State state, Block block, uint first, uint count)
 
 void begin_row() {}
 
-uint finished(State state)
-{
+uint finished(State state) {
     uint sign = floatBitsToUint(state.significand.high) & SIGN_F32;
     bool is_zero = (state.flags & HAS_ZERO) != 0u;
     bool is_infinite = (state.flags & HAS_ANY_INFINITY) != 0u;
@@ -75,8 +71,7 @@ uint finished(State state)
     return result_times_power(state.significand.high, state.exponent);
 }
 
-uint result_of(State state)
-{
+uint result_of(State state) {
     uint result = finished(state);
     return OUTPUT_WIDTH == 16u ? float16_from_float32(result) : result;
 }

@@ -54,8 +54,7 @@
 uint companion_bits;
 Double companion;
 
-void begin_row()
-{
+void begin_row() {
 #if TERMS == 2
     companion_bits = words_companion[parameters.base_companion + row_number];
     companion = Double(as_float32(companion_bits), 0.0);
@@ -83,8 +82,7 @@ Double base_of(uint x) { return Double(uintBitsToFloat(x), 0.0); }
 
 #if TERMS == 2
 // Below e^-60 a term is less than 2^-86, and there are less than 2^32 of them: nothing beside the peak's own, which is 1.
-Double power_of(uint x, inout uint flags)
-{
+Double power_of(uint x, inout uint flags) {
     flags |= int(x & MAGNITUDE_F32) > int(INFINITY_F32) ? HAS_NAN : 0u;
     Double difference = two_sum(as_float32(x), -companion.high);
     int bits = floatBitsToInt(difference.high);
@@ -100,8 +98,7 @@ Double power_of(uint x, inout uint flags)
     return Double(is_term ? term.high : 0.0, is_term ? term.low : 0.0);
 }
 
-State with_block(State state, Block block, uint first, uint count)
-{
+State with_block(State state, Block block, uint first, uint count) {
     Double zero = Double(0.0, 0.0);
     Double a = power_of(block.a, state.flags);
     Double b = power_of(block.b, state.flags);
@@ -143,8 +140,7 @@ ADD_SLOW_PATH_TERM(add_on_slow_path, term_of, LEAST_ORDINARY, LEAST_LARGE)
 #endif
 
 #if TERMS == 4
-State with_block(State state, Block block, uint first, uint count)
-{
+State with_block(State state, Block block, uint first, uint count) {
     DECLARE_BASES(block, count)
     return with_four_squares(state, vec4(a.high, b.high, c.high, d.high));
 }
@@ -158,8 +154,7 @@ State with_block(State state, Block block, uint first, uint count)
     uint least = min(min(ma - 1u, mb - 1u), min(mc - 1u, md - 1u)); \
     uint greatest = max(max(ma, mb), max(mc, md));
 
-State with_block(State state, Block block, uint first, uint count)
-{
+State with_block(State state, Block block, uint first, uint count) {
     DECLARE_BASES(block, count)
     LEAST_AND_GREATEST
     if (least >= LEAST_ORDINARY - 1u && greatest < LEAST_LARGE) {
@@ -190,8 +185,7 @@ State with_block(State state, Block block, uint first, uint count)
 uint flags_so_far;
 void begin_quick() { flags_so_far = 0u; }
 bool is_quick_right() { return flags_so_far == 0u; }
-QuickState quick_state_at(uint offset, uint step)
-{
+QuickState quick_state_at(uint offset, uint step) {
     flags_so_far |= words_input[offset + 6u * step];
     return Double(uintBitsToFloat(words_input[offset]), uintBitsToFloat(words_input[offset + step]));
 }
@@ -200,15 +194,13 @@ uint least_so_far;
 #if TERMS == 0
 // Twice the least magnitude, less one, of which zero is the greatest; and the sum of magnitudes, which none is above.
 float magnitudes_so_far;
-void begin_quick()
-{
+void begin_quick() {
     least_so_far = 0xffffffffu;
     magnitudes_so_far = 0.0;
 }
 bool is_quick_right() { return least_so_far >= 2u * LEAST_ORDINARY - 1u && floatBitsToUint(magnitudes_so_far) < LEAST_LARGE; }
 uint twice_less_one(uint bits) { return (bits << 1u) - 1u; }
-QuickState quick_with_block(QuickState sum, Block block, uint count)
-{
+QuickState quick_with_block(QuickState sum, Block block, uint count) {
     uvec4 bits = uvec4(count > 0u ? block.a : 0u, count > 1u ? block.b : 0u, count > 2u ? block.c : 0u, count > 3u ? block.d : 0u);
     vec4 magnitudes = uintBitsToFloat(bits & MAGNITUDE_F32);
     vec4 x = OF_MAGNITUDES ? magnitudes : uintBitsToFloat(bits);
@@ -220,15 +212,13 @@ QuickState quick_with_block(QuickState sum, Block block, uint count)
 }
 #else
 uint greatest_so_far;
-void begin_quick()
-{
+void begin_quick() {
     least_so_far = 0xffffffffu;
     greatest_so_far = 0u;
 }
 #if TERMS == 4
 bool is_quick_right() { return least_so_far >= LEAST_ORDINARY_FOUR && greatest_so_far < LEAST_LARGE_FOUR; }
-QuickState quick_with_block(QuickState sum, Block block, uint count)
-{
+QuickState quick_with_block(QuickState sum, Block block, uint count) {
     if (count == 0u) {
         return sum;
     }
@@ -240,8 +230,7 @@ QuickState quick_with_block(QuickState sum, Block block, uint count)
 }
 #else
 bool is_quick_right() { return least_so_far >= LEAST_ORDINARY - 1u && greatest_so_far < LEAST_LARGE; }
-QuickState quick_with_block(QuickState sum, Block block, uint count)
-{
+QuickState quick_with_block(QuickState sum, Block block, uint count) {
     DECLARE_BASES(block, count)
     LEAST_AND_GREATEST
     least_so_far = min(least_so_far, least);
@@ -262,14 +251,12 @@ QuickState quick_with_block(QuickState sum, Block block, uint count)
 #endif
 
 #ifdef SCAN
-State with_element(State state, uint x)
-{
+State with_element(State state, uint x) {
     add_on_slow_path(state, base_of(x));
     return state;
 }
 // Ordinary terms are multiples of 2^-123 and come to less than 2^123: the high word is the sum rounded.
-uint prefix_result_of(State state)
-{
+uint prefix_result_of(State state) {
     uint high = floatBitsToUint(state.ordinary.high);
     uint result = (high & MAGNITUDE_F32) == 0u ? 0u : high;
     if ((state.flags & HAS_OUTER_TERMS) != 0u) {
@@ -292,8 +279,7 @@ uint prefix_result_of(State state)
 // The least magnitude less one, of which zero is the greatest; and the greatest magnitude.
 #define Seen uvec2
 #define NOTHING_SEEN uvec2(0xffffffffu, 0u)
-QuickState quick_with_element(QuickState sum, uint x, inout Seen seen)
-{
+QuickState quick_with_element(QuickState sum, uint x, inout Seen seen) {
     uint magnitude = x & MAGNITUDE_F32;
     seen = uvec2(min(seen.x, magnitude - 1u), max(seen.y, magnitude));
     Double total = two_sum(sum.high, uintBitsToFloat(x));
@@ -301,8 +287,7 @@ QuickState quick_with_element(QuickState sum, uint x, inout Seen seen)
     return fast_two_sum(total.high, low);
 }
 bool is_quick_right(Seen seen) { return seen.x >= LEAST_ORDINARY_TERM - 1u && seen.y < LEAST_LARGE_TERM; }
-uint quick_result_of(QuickState sum)
-{
+uint quick_result_of(QuickState sum) {
     uint high = floatBitsToUint(sum.high);
     uint result = (high & MAGNITUDE_F32) == 0u ? 0u : high;
     return OUTPUT_WIDTH == 16u ? float16_from_float32(result) : result;
@@ -311,8 +296,7 @@ uint quick_result_of(QuickState sum)
 #include "rows/scan.glsl"
 #else
 // As float32; the mean in two words has two.
-uvec2 finished(State state)
-{
+uvec2 finished(State state) {
     uint special = state.flags & (HAS_NAN | HAS_INFINITY | HAS_MINUS_INFINITY);
     uint special_result = special_sum(state.flags);
 #if TERMS == 2
@@ -362,8 +346,7 @@ uvec2 finished(State state)
     return uvec2(is_zero ? 0u : result_times_power(total.high, exponent), 0u);
 }
 
-uvec2 result_of(State state)
-{
+uvec2 result_of(State state) {
     uvec2 result = finished(state);
     return OUTPUT_WIDTH == 16u ? uvec2(float16_from_float32(result.x), 0u) : result;
 }

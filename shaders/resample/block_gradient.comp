@@ -2,8 +2,7 @@
 // neighbouring elements for an invocation, which loads their blocks by fours. Sums are those of gradient_sums.glsl.
 #include "windows/gradient_sums.glsl"
 
-void main()
-{
+void main() {
     uint number = 2u * invocation_index();
     if (number >= parameters.count) {
         return;

@@ -5,15 +5,13 @@
 #include "windows/gradient_sums.glsl"
 
 // The parts of an element in its four rows, or columns.
-vec4 parts_of(uint element, uint size)
-{
+vec4 parts_of(uint element, uint size) {
     bool is_first = element == 0u;
     bool is_last = element + 1u == size;
     return vec4(is_first ? 0.0 : 0.25, is_first ? 1.0 : 0.75, is_last ? 1.0 : 0.75, is_last ? 0.0 : 0.25);
 }
 
-Gradient with_four(Gradient gradient, uvec4 four, vec4 parts, float part)
-{
+Gradient with_four(Gradient gradient, uvec4 four, vec4 parts, float part) {
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         precise float weight = part * parts[i];
         gradient = with_addend(gradient, four[i], weight, ADD_ALL);
@@ -21,8 +19,7 @@ Gradient with_four(Gradient gradient, uvec4 four, vec4 parts, float part)
     return gradient;
 }
 
-void main()
-{
+void main() {
     uint number = 2u * invocation_index();
     if (number >= parameters.count) {
         return;

@@ -20,8 +20,7 @@
 #define RESULT_OF_uint8(x) nearest_integer(x)
 
 // To nearest even; an average of bytes is no larger than they are. 1.5 * 2^23 leaves the integer in the last bits.
-uint nearest_integer(uint x)
-{
+uint nearest_integer(uint x) {
     precise float shifted = uintBitsToFloat(x) + 12582912.0;
     return floatBitsToUint(shifted) - 0x4b400000u;
 }
@@ -30,12 +29,9 @@ uint nearest_integer(uint x)
 struct Around {
     int first;
     uint count;
-    float location;
-    float fraction;
-    float radius;
+    float location, fraction, radius;
 };
-Around around(float location, uint radius)
-{
+Around around(float location, uint radius) {
     if (radius == 0u) {
         Between low = between(location);
         return Around(int(low.element), is_zero(low.fraction) ? 1u : 2u, location, low.fraction, 0.0);
@@ -46,8 +42,7 @@ Around around(float location, uint radius)
 }
 
 // The weight of one of these elements, and its number in the input.
-uint weight_of(Around around, uint number, uint scale)
-{
+uint weight_of(Around around, uint number, uint scale) {
     if (is_zero(around.radius)) {
         precise float rest = 1.0 - around.fraction;
         return floatBitsToUint(number == 0u ? rest : around.fraction);
@@ -57,28 +52,24 @@ uint weight_of(Around around, uint number, uint scale)
     precise float weight = 1.0 - part;
     return floatBitsToInt(weight) > 0 ? floatBitsToUint(weight) : 0u;
 }
-uint element_of(Around around, uint number, uint extent)
-{
+uint element_of(Around around, uint number, uint extent) {
     return uint(min(max(around.first + int(number), 0), int(extent) - 1));
 }
 
 // A sum of weighted numbers, and of their weights.
 struct Weighted {
-    uint sum;
-    uint weights;
+    uint sum, weights;
     bool is_empty;
 };
 #define NOTHING Weighted(0u, 0u, true)
-Weighted with_weighted(Weighted sum, uint weight, uint number)
-{
+Weighted with_weighted(Weighted sum, uint weight, uint number) {
     uint product = multiply_f32(weight, number);
     if (sum.is_empty) {
         return Weighted(product, weight, false);
     }
     return Weighted(add_f32(sum.sum, product), add_f32(sum.weights, weight), false);
 }
-uint average_of(Weighted sum, Around around)
-{
+uint average_of(Weighted sum, Around around) {
     return is_zero(around.radius) ? sum.sum : divide_f32(sum.sum, sum.weights);
 }
 
@@ -97,8 +88,7 @@ uint average_of(Weighted sum, Around around)
     }
 #define AVERAGE(axis) average_of(sum_##axis, around_##axis)
 
-uint weighted_one_by_one(Source source)
-{
+uint weighted_one_by_one(Source source) {
     BEGIN_AXIS(D, d)
     BEGIN_AXIS(C, c)
     BEGIN_AXIS(B, b)
@@ -138,8 +128,7 @@ uint weighted_one_by_one(Source source)
 // Behind the last element along an axis, its average goes to the axis outside of it.
 #define IS_LAST(axis) (number_##axis + 1u == around_##axis.count)
 
-uint weighted_in_parts(Source source)
-{
+uint weighted_in_parts(Source source) {
     AXIS_IN_PART(D, d, 0u)
     AXIS_IN_PART(C, c, 3u)
     AXIS_IN_PART(B, b, 6u)
@@ -166,8 +155,7 @@ uint weighted_in_parts(Source source)
     return AVERAGE(D);
 }
 
-VALUE(OUTPUT) resampled(Source source)
-{
+VALUE(OUTPUT) resampled(Source source) {
     if (IN_PARTS) {
         return RESULT_OF(OUTPUT, weighted_in_parts(source));
     }
@@ -192,15 +180,13 @@ VALUE(OUTPUT) resampled(Source source)
 
 #define NUMBER_AT(at) NUMBER_OF(INPUT, ELEMENT(at))
 #define NUMBERS_AT(at) uvec4(NUMBER_AT(at.x), NUMBER_AT(at.y), NUMBER_AT(at.z), NUMBER_AT(at.w))
-uint least_of(uvec4 bits)
-{
+uint least_of(uvec4 bits) {
     uvec4 less_one = (bits & MAGNITUDE_F32) - 1u;
     return min(min(less_one.x, less_one.y), min(less_one.z, less_one.w));
 }
 
 // What a row of the input is averaged to in these columns; with the least magnitude less one, of which zero is the greatest.
-vec4 averages_of_row(uint at, Columns columns, inout uint least)
-{
+vec4 averages_of_row(uint at, Columns columns, inout uint least) {
     uvec4 first = NUMBERS_AT(at + columns.first);
     uvec4 second = NUMBERS_AT(at + columns.second);
     least = min(least, min(least_of(first), least_of(second)));
@@ -225,8 +211,7 @@ vec4 averages_of_row(uint at, Columns columns, inout uint least)
     if (ALWAYS) { \
         name = averages_of_row(source.at + number * STRIDE_B, columns, least); \
     }
-bool has_block(Source source, uint output_at, Columns columns)
-{
+bool has_block(Source source, uint output_at, Columns columns) {
     uint begin = between(POSITION(B, source.b)).element;
     if (between(POSITION(B, source.b + 3u)).element - begin > 2u) {
         return false;
@@ -255,8 +240,7 @@ bool has_block(Source source, uint output_at, Columns columns)
 float fraction_at(int element, uint extent, float inside) { return uint(element) < extent - 1u ? inside : 0.0; }
 
 // The average of two finite numbers of equal signs of zero where the fraction is 0: then it is the first one without a look at it.
-vec4 averages(vec4 first, vec4 second, vec4 fraction)
-{
+vec4 averages(vec4 first, vec4 second, vec4 fraction) {
     precise vec4 rest = 1.0 - fraction;
     precise vec4 average = first * rest + second * fraction;
     return average;
@@ -264,8 +248,7 @@ vec4 averages(vec4 first, vec4 second, vec4 fraction)
 
 // What is seen of numbers: twice the least magnitude, less one, of which zero is the greatest; and the sum of magnitudes.
 uint twice_less_one(uint bits) { return (bits << 1u) - 1u; }
-vec4 doubled_row(uint at, uvec4 columns, vec4 fraction, inout uint least, inout float magnitudes)
-{
+vec4 doubled_row(uint at, uvec4 columns, vec4 fraction, inout uint least, inout float magnitudes) {
     uvec4 bits;
 #if INPUT_BITS == 32
     if (HAS_PAIRS) {
@@ -301,8 +284,7 @@ vec4 doubled_row(uint at, uvec4 columns, vec4 fraction, inout uint least, inout 
         store_four_values(output_at + number * ROW_OUTPUT_STEP, FINITE_RESULT(result.x), FINITE_RESULT(result.y), \
             FINITE_RESULT(result.z), FINITE_RESULT(result.w)); \
     }
-bool has_doubled_block(Source source, uint output_at)
-{
+bool has_doubled_block(Source source, uint output_at) {
     int column = int(source.a >> 1u) - 1;
     int row = int(source.b >> 1u) - 1;
     uvec4 columns = uvec4(POSITION_OF(column, EXTENT_A), POSITION_OF(column + 1, EXTENT_A), POSITION_OF(column + 2, EXTENT_A),

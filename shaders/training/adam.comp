@@ -18,33 +18,28 @@
 #define COEFFICIENTS_ARE_ORDINARY (parameters.attributes[5] != 0u) // each of the above is 0 or from 2^-20 up to 1, Epsilon from 2^-100
 
 struct Moments {
-    uint first;
-    uint second;
+    uint first, second;
 };
 
-Moments moments_of(uint first, uint second, uint gradient)
-{
+Moments moments_of(uint first, uint second, uint gradient) {
     uint rest = multiply_f32(multiply_f32(REST_2, gradient), gradient);
     return Moments(add_f32(multiply_f32(BETA_1, first), multiply_f32(REST_1, gradient)), add_f32(multiply_f32(BETA_2, second), rest));
 }
 
 // Whether a magnitude is 0 or from `least` up to, but not, `large`.
-bool is_zero_or_between(uint bits, uint least, uint large)
-{
+bool is_zero_or_between(uint bits, uint least, uint large) {
     uint doubled = bits << 1;
     return doubled - 2u * least < 2u * (large - least) || doubled == 0u;
 }
 
 // The same where no product and no sum can be denormal or infinite: of such operands products are 0 or from 2^-120 up to 2^81, and sums
 // multiples of 2^-104 (M') or of positive numbers.
-bool have_quick_moments(uint first, uint second, uint gradient)
-{
+bool have_quick_moments(uint first, uint second, uint gradient) {
     return COEFFICIENTS_ARE_ORDINARY && is_zero_or_between(first, 0x21800000u, 0x5d800000u)    // 2^-60, 2^60
         && is_zero_or_between(second, 0x0d800000u, 0x67800000u) && int(second) >= 0            // 2^-100, 2^80
         && is_zero_or_between(gradient, 0x29000000u, 0x53800000u);                             // 2^-45, 2^40
 }
-Moments quick_moments_of(uint first, uint second, uint gradient)
-{
+Moments quick_moments_of(uint first, uint second, uint gradient) {
     precise float kept = uintBitsToFloat(BETA_1) * uintBitsToFloat(first);
     precise float added = uintBitsToFloat(REST_1) * uintBitsToFloat(gradient);
     precise float first_sum = kept + added;
@@ -56,8 +51,7 @@ Moments quick_moments_of(uint first, uint second, uint gradient)
 }
 
 // rate * M' and sqrt(V') + Epsilon. The latter is NaN where both are infinities of different signs.
-uint step_of(Moments moments, uint rate, bool is_quick)
-{
+uint step_of(Moments moments, uint rate, bool is_quick) {
     uint root = sqrt_f32(moments.second);
     uint dividend;
     uint divisor;
@@ -75,8 +69,7 @@ uint step_of(Moments moments, uint rate, bool is_quick)
     return divide_f32(dividend, divisor);
 }
 
-uint adam(uint parameter, uint first, uint second, uint gradient)
-{
+uint adam(uint parameter, uint first, uint second, uint gradient) {
     uint rate = words_table[parameters.base_table];
     // A processor would execute both sides of the branch.
     bool is_quick = !ON_PROCESSOR && have_quick_moments(first, second, gradient);

@@ -11,8 +11,7 @@ struct Share {
 
 // The low places of a product are cut off: one of T factors is too small by less than 2^-127 times 2 T. T times the power that is left of a
 // Beta below 1 is at most 2^24, so that a difference, which is at least 2^-24, loses less than 2^-77 of itself.
-Share product_of(Share a, Share b)
-{
+Share product_of(Share a, Share b) {
     uint whole[8];
     for (int i = 0; i < 8; ++i) {
         whole[i] = 0u;
@@ -37,8 +36,7 @@ Share product_of(Share a, Share b)
     return result;
 }
 
-Share power_of(Share base, uint exponent)
-{
+Share power_of(Share base, uint exponent) {
     Share power = Share(uint[4](0u, 0u, 0u, 0x80000000u));
     for (int bit = 0; bit < 32; ++bit) {
         if (((exponent >> bit) & 1u) != 0u) {
@@ -50,8 +48,7 @@ Share power_of(Share base, uint exponent)
 }
 
 // 1 - share, rounded to nearest even.
-uint float32_of_rest(Share share)
-{
+uint float32_of_rest(Share share) {
     uint words[4]; // the difference
     uint borrow = 0u;
     for (int i = 0; i < 4; ++i) {
@@ -86,8 +83,7 @@ uint float32_of_rest(Share share)
 }
 
 // A number of steps, truncated toward zero and saturated.
-uint count_f32(uint x)
-{
+uint count_f32(uint x) {
     int exponent = int((x >> 23) & 0xffu) - 127;
     if (int(x) < 0 || int(x) > int(INFINITY_F32) || exponent < 0) {
         return 0u;
@@ -101,8 +97,7 @@ uint count_f32(uint x)
 uint count_f16(uint x) { return count_f32(float32_from_float16(x)); }
 uint count_u32(uint x) { return x; }
 
-uint rate_of_step(uint step)
-{
+uint rate_of_step(uint step) {
     uint count = FORM(count, STEP)(step);
     uint first = float32_of_rest(power_of(Share(parameters.beta_1), count));
     uint second = float32_of_rest(power_of(Share(parameters.beta_2), count));

@@ -2,8 +2,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "windows/local_response.glsl"
 
-VALUE(OUTPUT) pooled(Window window, out uint index)
-{
+VALUE(OUTPUT) pooled(Window window, out uint index) {
     index = 0u;
     return response_base(window);
 }

@@ -5,8 +5,7 @@
 #include "windows/local_response_result.glsl"
 
 // The square of a tap along the channels; 0 where there is none.
-float square_of_tap(Window window, uint tap)
-{
+float square_of_tap(Window window, uint tap) {
     uint location = tap - window.depth_first;
     if (location >= window.depth_taps) {
         return 0.0;
@@ -16,8 +15,7 @@ float square_of_tap(Window window, uint tap)
     return square;
 }
 
-VALUE(OUTPUT) pooled(Window window, out uint index)
-{
+VALUE(OUTPUT) pooled(Window window, out uint index) {
     index = 0u;
     uint x = NUMBER_OF(INPUT, TAP(window.origin));
     if (QUARTERS != 0u) {

@@ -22,8 +22,7 @@
         sum = with_number(sum, uintBitsToFloat(power)); \
     }
 
-VALUE(OUTPUT) pooled(Window window, out uint index)
-{
+VALUE(OUTPUT) pooled(Window window, out uint index) {
     uint largest = 0u;
     Double sum = Double(0.0, 0.0);
     index = 0u;

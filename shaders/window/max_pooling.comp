@@ -67,8 +67,7 @@ bool is_above(ivec2 a, ivec2 b) { return a.y == b.y ? a.x > b.x : a.y > b.y; }
         index = is_larger ? number : index; \
     }
 
-VALUE(OUTPUT) pooled(Window window, out uint index)
-{
+VALUE(OUTPUT) pooled(Window window, out uint index) {
     ORDER(INPUT) largest = ORDER(INPUT)(BELOW_ALL);
     index = window.number;
     if (IN_PARTS) {
@@ -95,8 +94,7 @@ VALUE(OUTPUT) pooled(Window window, out uint index)
     largest.y = is_in.y ? max(largest.y, of_row) : largest.y; \
     largest.z = is_in.z ? max(largest.z, of_row) : largest.z; \
     largest.w = is_in.w ? max(largest.w, of_row) : largest.w;
-uvec4 pooled_block(Location location)
-{
+uvec4 pooled_block(Location location) {
     ivec4 largest = ivec4(BELOW_ALL);
     FOR_EACH_ROW_OF_BLOCK(location, BEGIN_ROW, TAKE_LARGEST, TAKE_ROW)
     return uvec4(FORM(number, INPUT)(largest.x), FORM(number, INPUT)(largest.y), FORM(number, INPUT)(largest.z),

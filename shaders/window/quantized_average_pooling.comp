@@ -17,8 +17,7 @@
         high += uint(low < steps); \
     }
 
-VALUE(OUTPUT) pooled(Window window, out uint index)
-{
+VALUE(OUTPUT) pooled(Window window, out uint index) {
     index = 0u;
     uint low = 0u;
     uint high = 0u;

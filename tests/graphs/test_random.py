@@ -19,7 +19,7 @@ import dmlvk as dml
 from dmlvk.arrays.tensor_bytes import logical_view
 from dmlvk.conformance.execution import Judge, Workbench
 from dmlvk.graphs import GraphDesc, InputGraphEdge, IntermediateGraphEdge, OutputGraphEdge
-from dmlvk.graphs.inspection import node_values
+from dmlvk.graphs.compiled import node_values
 from dmlvk.graphs.network import NetworkValue
 from tests.binding.support import Binding, buffer_with
 from tests.effort import IS_QUICK

@@ -22,7 +22,7 @@ import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.onnx.backend.suite import cases, data_sets, plain
 from dmlvk.onnx.host.evaluation import reference, runtime
-from dmlvk.onnx.host.evaluation.compared import COMPARED
+from dmlvk.onnx.host.evaluation.reference import COMPARED
 from dmlvk.onnx.host.evaluators import own_results
 from dmlvk.onnx.model.loading import load
 from tests.effort import IS_QUICK

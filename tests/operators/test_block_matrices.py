@@ -20,7 +20,7 @@ from dmlvk.conformance.execution import Workbench
 from dmlvk.kernels.products.block_matrices import multiplies, variants
 from dmlvk.kernels.products.block_weights import weights_of
 from dmlvk.kernels.target import GPU
-from dmlvk.operators.block_quantization import Dequantize
+from dmlvk.operators.quantization import Dequantize
 from dmlvk.spirv.specialization import MATRICES_LIE_IN_QUADS
 from dmlvk.trials.matrix_trial import matrices_lie_in_quads
 from tests.cooperative_modules import imitate_matrices

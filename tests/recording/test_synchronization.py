@@ -31,7 +31,7 @@ import numpy as np
 import dmlvk as dml
 from dmlvk.objects.recording import HazardTracker
 from dmlvk.running import host_runs
-from dmlvk.runtime import kompute, recorded_operations, validation
+from dmlvk.runtime import kompute, recorder, validation
 
 chains, dependencies = json.loads(sys.argv[1])
 if dependencies == "none":
@@ -40,7 +40,7 @@ elif dependencies.startswith("staged"):
     kompute.Engine._needs_staging = property(lambda self: True)
     host_runs.MOST_BYTES_NEAR_HOST = 0
     if dependencies == "staged, copies not awaited":
-        recorded_operations.RecordedOperations.wait_for_copies = lambda self, used: None
+        recorder.RecordedOperations.wait_for_copies = lambda self, used: None
 elif dependencies != "followed":
     # As with the unchanged Kompute, which has no memory barriers.
     validation.synchronization_enabled = lambda: False

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dmlvk.dynamic.coefficients import coefficients_of
 from dmlvk.dynamic.sharing import once
 from dmlvk.dynamic.size_functions import interleaved
 from dmlvk.dynamic.sizes import Guards, applied, as_size, is_multiple, power_of_two_in, typical, value_of
 from dmlvk.dynamic.vectors import NumberVector
+from dmlvk.graphs.plan import coefficients_of
 
 OPERATIONS: tuple[Callable[[Any, Any, int], Any], ...] = (
     lambda a, b, small: a + b,

@@ -15,7 +15,7 @@ from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators import ElementWiseDequantizeLinear, ElementWiseQuantizeLinear, OperatorDesc
-from dmlvk.operators.block_quantization import QUANTIZED, Dequantize, Quantize
+from dmlvk.operators.quantization import QUANTIZED, Dequantize, Quantize
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dmlvk.datatypes import DataType
 from dmlvk.errors import DeviceLimitError
 from dmlvk.operators import ElementWiseDequantizeLinear, Gemm, MatrixTransform, OperatorDesc
-from dmlvk.operators.block_quantization import Dequantize
 from dmlvk.operators.block_weights import FACTOR_BITS, LOW_BITS, DequantizeBlocks, row_bytes
+from dmlvk.operators.quantization import Dequantize
 from dmlvk.tensors import TensorDesc
 
 WORD_BITS = 32

@@ -14,8 +14,14 @@ from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import MAX_LOOP_ITERATIONS, Target
 from dmlvk.kernels.variants import ShaderVariant
-from dmlvk.operators.region_alignment import RoiAlign, RoiAlign1, fewest_samples, most_samples, without_denormal
-from dmlvk.operators.region_gradient import RoiAlignGrad
+from dmlvk.operators.regions import (
+    RoiAlign,
+    RoiAlign1,
+    RoiAlignGrad,
+    fewest_samples,
+    most_samples,
+    without_denormal,
+)
 from dmlvk.operators.resampling import InterpolationMode
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc

@@ -25,7 +25,7 @@ from dmlvk.kernels.windows.region_alignment import (
     reduce_samples,
 )
 from dmlvk.operators.members import ReduceFunction
-from dmlvk.operators.region_gradient import RoiAlignGrad
+from dmlvk.operators.regions import RoiAlignGrad
 from dmlvk.operators.resampling import InterpolationMode
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc

@@ -41,7 +41,7 @@ from dmlvk.operators.pooling import (
     MaxPooling2,
     dilations_of,
 )
-from dmlvk.operators.quantized_pooling import QuantizedLinearAveragePooling
+from dmlvk.operators.quantized_products import QuantizedLinearAveragePooling
 from dmlvk.tensors import TensorDesc
 
 _Pooling: TypeAlias = (

@@ -23,9 +23,32 @@ from dmlvk.errors import InvalidArgumentError, ModelFileError
 from dmlvk.onnx.api.exceptions import InvalidModel, InvalidProtobuf, NoSuchFile, NotAModel
 from dmlvk.onnx.model.external_data import ExternalData
 from dmlvk.onnx.model.local_functions import count_nodes, key_of
-from dmlvk.onnx.model.words import unknown_word
 from dmlvk.onnx.nodes.values import Array
 from dmlvk.support.ordering import in_order
+
+_PADDINGS = ("", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+
+_WORDS: Mapping[tuple[str, str], tuple[str, ...]] = {
+    **{
+        (op_type, "auto_pad"): _PADDINGS
+        for op_type in ("AveragePool", "Conv", "ConvInteger", "ConvTranspose", "LpPool", "MaxPool", "QLinearConv")
+    },
+    ("BitShift", "direction"): ("LEFT", "RIGHT"),
+    ("DepthToSpace", "mode"): ("DCR", "CRD"),
+    ("Gelu", "approximate"): ("none", "tanh"),
+    ("RoiAlign", "mode"): ("avg", "max"),
+}
+"""By operator and attribute; of operators that say of themselves what they do not know, none."""
+
+
+def unknown_word(proto: onnx.NodeProto, attribute: onnx.AttributeProto) -> str | None:
+    """What is wrong with the word that an attribute of one of ONNX's own operators is; ``None``: nothing."""
+    words = _WORDS.get((proto.op_type, attribute.name))
+    said = attribute.s.decode(errors="replace")
+    if words is None or said in words:
+        return None
+    return f"must be one of {', '.join(word for word in words if word)}; got {said[:100]!r}"
+
 
 _MOST_ELEMENTS = 2**32 - 1
 _MOST_PROTO_BYTES = 2**31 - 2**20  # Bytes of a message that Protocol Buffers write; larger models have external data

@@ -8,12 +8,9 @@
 layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
-    uint base_step;
-    uint base_output;
-    uint learning_rate;
+    uint base_step, base_output, learning_rate;
     // Beta1 and Beta2 as multiples of 2^-127, the low word first.
-    uint beta_1[4];
-    uint beta_2[4];
+    uint beta_1[4], beta_2[4];
 } parameters;
 
 #include "datatypes.glsl"
@@ -26,8 +23,7 @@ uint rate_of_step(uint step);
 
 uint step_bits() { return LOAD(STEP, words_step, BASE(STEP_BITS, step)); }
 
-void main()
-{
+void main() {
     if (invocation_index() == 0u) {
         words_output[BASE_WORD(output)] = rate_of_step(step_bits());
     }

@@ -7,28 +7,22 @@ layout(constant_id = 16) const uint ROTATED = 0u; // half of the elements of a h
 layout(constant_id = 17) const bool ARE_NEIGHBOURS = false; // whether elements are rotated with their neighbours
 layout(constant_id = 18) const bool HAS_POSITIONS = false; // of tokens, as an operand; otherwise a token's is its place in the cache
 
-uint product(uint a, uint b)
-{
+uint product(uint a, uint b) {
     precise float result = uintBitsToFloat(a) * uintBitsToFloat(b);
     return as_result(result);
 }
 
 // The number of the element that one is rotated with.
-uint partner_of(uint element)
-{
+uint partner_of(uint element) {
     if (ARE_NEIGHBOURS) {
         return element ^ 1u;
     }
     return element < ROTATED ? element + ROTATED : element - ROTATED;
 }
 
-uint angle_of(uint element)
-{
-    return ARE_NEIGHBOURS ? element >> 1u : element < ROTATED ? element : element - ROTATED;
-}
+uint angle_of(uint element) { return ARE_NEIGHBOURS ? element >> 1u : element < ROTATED ? element : element - ROTATED; }
 
-uint rotated(uint x, uint partner, uint element, uint angle)
-{
+uint rotated(uint x, uint partner, uint element, uint angle) {
     bool is_second = ARE_NEIGHBOURS ? (element & 1u) == 1u : element >= ROTATED;
     uint cosine = NUMBER_AT(cosine, angle);
     uint sine = NUMBER_AT(sine, angle);

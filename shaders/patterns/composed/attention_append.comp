@@ -7,27 +7,16 @@ layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     uint base_query; // where operands begin in their buffers, in words
-    uint base_key;
-    uint base_value;
-    uint base_ends;
-    uint base_total;
-    uint base_cosine;
-    uint base_sine;
-    uint base_position;
+    uint base_key, base_value, base_ends, base_total, base_cosine, base_sine, base_position;
 #ifdef CACHE_BITS
-    uint base_key_scale;
-    uint base_value_scale;
+    uint base_key_scale, base_value_scale;
 #endif
-    uint base_rotated;
-    uint base_keys;
-    uint base_values;
-    uint work_items;
+    uint base_rotated, base_keys, base_values, work_items;
     uint tokens; // of a sequence
     uint capacity; // of the caches
     uint table_rows; // rows of both tables
     uint query_row; // from token to token in the operands, in pairs
-    uint key_row;
-    uint value_row;
+    uint key_row, value_row;
     uint first_key; // where the first token's keys and values begin
     uint first_value;
 } parameters;
@@ -64,12 +53,8 @@ layout(constant_id = 5) const uint VALUE_SIZE = 64u;
 #include "composed/cache_elements.glsl"
 #include "composed/attention_angles.glsl"
 
-void main()
-{
-    uint item = invocation_index();
-    if (item >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_ITEM(item)
     uint key_pairs = KEY_HEADS * (SIZE / 2u);
     uint pairs = QUERY_PAIRS + key_pairs + KEY_HEADS * (VALUE_SIZE / 2u);
     uint token = item / pairs; // of all sequences

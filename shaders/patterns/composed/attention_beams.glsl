@@ -4,8 +4,7 @@
 #define ATTENTION_BEAMS_GLSL
 
 #ifdef BEAMS
-uint row_of_key(uint sequence, uint key_head, uint past, uint key)
-{
+uint row_of_key(uint sequence, uint key_head, uint past, uint key) {
     uint source = sequence;
     if (key < past) {
         uint beam = words_beams[BASE_WORD(beams) + sequence * parameters.beam_places + min(key, parameters.beam_places - 1u)];

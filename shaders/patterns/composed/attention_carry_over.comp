@@ -4,13 +4,7 @@ layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     uint base_past; // where operands begin in their buffers, in words
-    uint base_ends;
-    uint base_total;
-    uint base_present;
-    uint work_items;
-    uint tokens;
-    uint capacity;
-    uint past_capacity;
+    uint base_ends, base_total, base_present, work_items, tokens, capacity, past_capacity;
     uint heads; // of a sequence
     uint pairs; // of a row
 } parameters;
@@ -26,12 +20,8 @@ BUFFER(3, present)
 #include "composed/cached_attention.glsl"
 #include "composed/cache_elements.glsl"
 
-void main()
-{
-    uint item = invocation_index();
-    if (item >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_ITEM(item)
     uint row = item / parameters.pairs;
     uint pair = item - row * parameters.pairs;
     uint head = row / parameters.capacity; // of all sequences

@@ -32,44 +32,25 @@ layout(local_size_x = INVOCATIONS) in;
 
 layout(push_constant) uniform Parameters {
     uint base_query; // where operands begin in their buffers, in words
-    uint base_key;
-    uint base_value;
+    uint base_key, base_value;
 #ifdef IS_CACHED
-    uint base_ends;
-    uint base_total;
+    uint base_ends, base_total;
 #else
-    uint base_bias;
-    uint base_mask;
+    uint base_bias, base_mask;
 #endif
     uint base_output;
     uint work_items; // work groups
-    uint heads;
-    uint queries;
+    uint heads, queries;
     uint keys; // there is room for, in caches
     uint scale; // of scores as powers of two, a float32
     uint query_batch; // steps, in vectors of eight elements
-    uint query_head;
-    uint query_row;
-    uint key_batch;
-    uint key_head;
-    uint key_row;
-    uint value_batch;
-    uint value_head;
-    uint value_row;
-    uint output_batch;
-    uint output_head;
-    uint output_row;
+    uint query_head, query_row, key_batch, key_head, key_row, value_batch, value_head, value_row, output_batch;
+    uint output_head, output_row;
 #ifdef IS_CACHED
     uint window; // keys that a query sees, its own last; 0: all
 #else
     uint bias_batch; // steps, in elements
-    uint bias_head;
-    uint bias_row;
-    uint bias_key;
-    uint mask_batch;
-    uint mask_head;
-    uint mask_row;
-    uint mask_key;
+    uint bias_head, bias_row, bias_key, mask_batch, mask_head, mask_row, mask_key;
 #endif
 } parameters;
 
@@ -208,12 +189,8 @@ const float LEAST_PEAK = -3.0e38;
 #include "composed/attention_in_registers.glsl"
 #endif
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     uint tiles = (parameters.queries + uint(TILE_ROWS) - 1u) / uint(TILE_ROWS);
     uint head = group / tiles % parameters.heads;
     uint batch = group / tiles / parameters.heads;

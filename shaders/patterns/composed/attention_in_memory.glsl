@@ -24,8 +24,7 @@ shared float parts_of_rows[INVOCATIONS];
     float second = HALF_OF_ROW(1, combined, none);
 #define SUM_OF(first, second) (first + second)
 
-uvec2 as_pairs(uvec4 numbers)
-{
+uvec2 as_pairs(uvec4 numbers) {
     return uvec2(float16_from_number(numbers.x) | float16_from_number(numbers.y) << 16u,
         float16_from_number(numbers.z) | float16_from_number(numbers.w) << 16u);
 }

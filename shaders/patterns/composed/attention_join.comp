@@ -5,15 +5,7 @@ layout(local_size_x = 32) in;
 
 layout(push_constant) uniform Parameters {
     uint base_parts; // where operands begin in their buffers, in words
-    uint base_ends;
-    uint base_total;
-    uint base_sink;
-    uint base_output;
-    uint work_items;
-    uint tokens;
-    uint capacity;
-    uint window;
-    uint segments;
+    uint base_ends, base_total, base_sink, base_output, work_items, tokens, capacity, window, segments;
 } parameters;
 
 #define LANES 4
@@ -52,12 +44,8 @@ shared float last_peak;
 
 int rank_of(float peak) { return rank_f32(floatBitsToUint(peak), ABOVE_ALL); }
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     uint own = index_in_group();
     uint blocks = (VALUE_SIZE / 2u + PAIRS - 1u) / PAIRS;
     uint row = group / blocks; // of all heads of keys

@@ -6,13 +6,7 @@ layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     uint base_last; // where operands begin in their buffers, in words
-    uint base_counts;
-    uint base_ends;
-    uint base_origins;
-    uint base_rows;
-    uint base_positions;
-    uint work_items;
-    uint tokens;
+    uint base_counts, base_ends, base_origins, base_rows, base_positions, work_items, tokens;
     uint capacity; // of a cache that keeps a window
     uint window; // 0: caches keep all keys
 } parameters;
@@ -30,8 +24,7 @@ BUFFER(5, positions)
 layout(constant_id = 2) const bool HAS_COUNTS = false; // whether it is told how many tokens of each sequence are none that fill it up
 
 // The keys that a cache keeps of so many tokens: ONNX Runtime's rule, by which several are given up at once.
-uint kept_of(uint total)
-{
+uint kept_of(uint total) {
     if (parameters.window == 0u || total <= parameters.capacity) {
         return total;
     }
@@ -39,12 +32,8 @@ uint kept_of(uint total)
     return total - together * ((total - parameters.capacity + together - 1u) / together);
 }
 
-void main()
-{
-    uint item = invocation_index();
-    if (item >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_ITEM(item)
     uint sequence = item / parameters.tokens;
     uint token = item - sequence * parameters.tokens;
     uint total = uint(max(int(words_last[BASE_WORD(last) + sequence]), -1) + 1);

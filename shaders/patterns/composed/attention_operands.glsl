@@ -6,36 +6,27 @@
 layout(push_constant) uniform Parameters {
     uint base_query; // where operands begin in their buffers, in words
 #ifdef APPENDS
-    uint base_key;
-    uint base_value;
-    uint base_cosine;
-    uint base_sine;
-    uint base_position;
+    uint base_key, base_value, base_cosine, base_sine, base_position;
 #else
-    uint base_keys;
-    uint base_values;
+    uint base_keys, base_values;
 #endif
-    uint base_ends;
-    uint base_total;
+    uint base_ends, base_total;
 #ifndef APPENDS
     uint base_bias;
 #endif
     uint base_sink;
 #ifdef CACHE_BITS
-    uint base_key_scale;
-    uint base_value_scale;
+    uint base_key_scale, base_value_scale;
 #endif
 #ifdef BEAMS
     uint base_beams;
 #endif
 #ifdef APPENDS
-    uint base_keys;
-    uint base_values;
+    uint base_keys, base_values;
 #endif
     uint base_result;
     uint work_items; // work groups
-    uint tokens;
-    uint capacity;
+    uint tokens, capacity;
     uint window; // 0: none
 #ifdef IS_OF_SEGMENTS
     uint tiles; // work groups for all rows
@@ -43,20 +34,16 @@ layout(push_constant) uniform Parameters {
 #endif
     uint query_row; // from token to token, in pairs
 #ifdef APPENDS
-    uint key_row;
-    uint value_row;
+    uint key_row, value_row;
     uint first_key; // where the first token's keys and values begin
     uint first_value;
     uint table_rows; // rows of both tables
 #endif
     uint scale; // a float32, as the next two
-    uint cap;
-    uint inverse_cap;
+    uint cap, inverse_cap;
 #ifndef APPENDS
     uint bias_sequence; // steps between the elements of the bias
-    uint bias_head;
-    uint bias_token;
-    uint bias_key;
+    uint bias_head, bias_token, bias_key;
     uint bias_keys; // how many there are
 #endif
 #ifdef BEAMS

@@ -15,8 +15,7 @@ layout(constant_id = 6) const bool HAS_SINK = false; // a score for each head
 layout(constant_id = 7) const bool HAS_EMPTY_SINK = false; // a score of 0
 
 // The first and the last key that a token sees.
-uvec2 seen_by(uint past, uint token)
-{
+uvec2 seen_by(uint past, uint token) {
     uint own = past + token;
     uint last = IS_CAUSAL ? own : past + parameters.tokens - 1u;
     uint first = parameters.window != 0u && own >= parameters.window ? own + 1u - parameters.window : 0u;
@@ -24,8 +23,7 @@ uvec2 seen_by(uint past, uint token)
 }
 
 // The bits of the result of a sum: of float32.
-uint result_of(float sum, float total, float peak, uint head)
-{
+uint result_of(float sum, float total, float peak, uint head) {
     if (floatBitsToUint(peak) == 0xff800000u) {
         return 0u; // it sees nothing
     }

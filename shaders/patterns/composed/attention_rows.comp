@@ -50,8 +50,7 @@ shared uint new_key[4u * EIGHTS]; // pairs
     }
 
 // Adds a query's sums of all chains in their order, of one of the pairs that a lane has, and stores them as a part for attention_join.comp.
-void store_part(uint part, uint r, uint lane, uint block)
-{
+void store_part(uint part, uint r, uint lane, uint block) {
     precise vec2 sum = chain_sums[r * CHAINS * CHAIN + lane];
     precise float total = chain_totals[r * CHAINS];
     [[unroll]] for (uint other = 1u; other < CHAINS; ++other) {
@@ -71,8 +70,7 @@ void store_part(uint part, uint r, uint lane, uint block)
 
 #ifdef APPENDS
 // The new key of a sequence's head goes into shared memory, and into the cache where it is `stored`.
-void append_key(uint sequence, uint key_head, uint past, uint angles, uint pair, bool stored)
-{
+void append_key(uint sequence, uint key_head, uint past, uint angles, uint pair, bool stored) {
     uint head = parameters.first_key + sequence * parameters.key_row + (key_head - sequence * KEY_HEADS) * (SIZE / 2u);
     ROTATED_PAIR(bits, key, head, pair, angles)
     uint word = float16_from_float32(bits.x) | (float16_from_float32(bits.y) << 16u);
@@ -86,8 +84,7 @@ void append_key(uint sequence, uint key_head, uint past, uint angles, uint pair,
 }
 
 // A lane's part of the new value, which goes into the cache where it is `stored`.
-uvec2 appended_value(uint sequence, uint key_head, uint past, uint lane, bool stored)
-{
+uvec2 appended_value(uint sequence, uint key_head, uint past, uint lane, bool stored) {
     uint pairs = VALUE_SIZE / 64u; // of a lane
     uint source = BASE_WORD(value) + parameters.first_value + sequence * parameters.value_row
         + (key_head - sequence * KEY_HEADS) * (VALUE_SIZE / 2u) + lane * pairs;
@@ -101,12 +98,8 @@ uvec2 appended_value(uint sequence, uint key_head, uint past, uint lane, bool st
 }
 #endif
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     uint invocation = index_in_group();
     uint tile = group % parameters.tiles;
     uint tiles_of_token = (GROUP + ROWS - 1u) / ROWS;

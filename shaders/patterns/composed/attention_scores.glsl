@@ -14,15 +14,13 @@ layout(constant_id = 14) const bool HAS_ORIGINS = false; // whether keys are cou
 
 #define UNSEEN 0xffffffffu
 
-float bent(float score)
-{
+float bent(float score) {
     precise float ratio = score * uintBitsToFloat(parameters.inverse_cap);
     precise float result = uintBitsToFloat(tanh_f32(as_result(ratio))) * uintBitsToFloat(parameters.cap);
     return uintBitsToFloat(as_result(result));
 }
 
-float scaled(float sum)
-{
+float scaled(float sum) {
     precise float result = sum * uintBitsToFloat(parameters.scale);
     return uintBitsToFloat(as_result(result));
 }
@@ -30,8 +28,7 @@ float scaled(float sum)
 #ifdef APPENDS
 #define with_bias(score, sequence, head, token, key) (score)
 #else
-float with_bias(float score, uint sequence, uint head, uint token, uint key)
-{
+float with_bias(float score, uint sequence, uint head, uint token, uint key) {
     if (!HAS_BIAS) {
         return score;
     }
@@ -46,8 +43,7 @@ float with_bias(float score, uint sequence, uint head, uint token, uint key)
 }
 #endif
 
-float score_of(float sum, uint sequence, uint head, uint token, uint key)
-{
+float score_of(float sum, uint sequence, uint head, uint token, uint key) {
     float score = scaled(sum);
     if (HAS_CAP) {
         score = bent(score);
@@ -58,8 +54,7 @@ float score_of(float sum, uint sequence, uint head, uint token, uint key)
 // Numbers by which scores stand in order, the largest one first: the least of them tells the peak.
 uint order_of(float score) { return uint(rank_f32(floatBitsToUint(score), ABOVE_ALL)) ^ 0x7fffffffu; }
 
-float peak_of(uint least)
-{
+float peak_of(uint least) {
     int rank = int(least ^ 0x7fffffffu);
     return least == UNSEEN ? NO_PEAK : uintBitsToFloat(uint(rank ^ int(uint(rank >> 31) & MAGNITUDE_F32)));
 }

@@ -68,12 +68,8 @@ shared uint peaks[ROWS]; // places of scores from the largest down: the least of
         } \
     }
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     uint invocation = index_in_group();
     uint tile = group % parameters.tiles;
     uint rows = parameters.tokens * GROUP;

@@ -7,8 +7,7 @@ layout(constant_id = 15) const bool SHOWS_SHARES = false;
 
 #define ELEMENTS (32u / ELEMENT_BITS)
 
-uint shown_at(uint element, uint keys)
-{
+uint shown_at(uint element, uint keys) {
     uint number = element / keys;
     uint key = element - number * keys;
     Row row = row_at(number);
@@ -29,8 +28,7 @@ uint shown_at(uint element, uint keys)
     return divide_f32(as_result(share), words_rows[of_row + 2u]);
 }
 
-void main()
-{
+void main() {
     uint word = invocation_index();
     uint all = COUNTS_PAST ? past_of(0u) + parameters.tokens : words_total[BASE_WORD(total)];
     uint keys = max(1u, min(all, parameters.columns));

@@ -7,31 +7,20 @@ layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     uint base_query; // where operands begin in their buffers, in words
-    uint base_keys;
-    uint base_ends;
-    uint base_total;
-    uint base_bias;
-    uint base_sink;
-    uint base_rows;
+    uint base_keys, base_ends, base_total, base_bias, base_sink, base_rows;
 #ifdef CACHE_BITS
     uint base_key_scale;
 #endif
 #ifdef BEAMS
     uint base_beams;
 #endif
-    uint base_result;
-    uint work_items;
-    uint tokens;
-    uint capacity;
+    uint base_result, work_items, tokens, capacity;
     uint window; // 0: none
     uint query_row; // from token to token, in pairs
     uint scale; // a float32, as the next two
-    uint cap;
-    uint inverse_cap;
+    uint cap, inverse_cap;
     uint bias_sequence; // steps between the elements of the bias
-    uint bias_head;
-    uint bias_token;
-    uint bias_key;
+    uint bias_head, bias_token, bias_key;
     uint bias_keys; // how many there are
     uint all_rows; // of sequences, heads and tokens
     uint columns; // keys that the result has room for
@@ -69,15 +58,11 @@ BUFFER(7, result)
 
 // Of a row of the result: whose it is, and which keys it sees.
 struct Row {
-    uint sequence;
-    uint head;
-    uint token;
-    uint past;
+    uint sequence, head, token, past;
     uvec2 seen; // the first and the last
 };
 
-Row row_at(uint number)
-{
+Row row_at(uint number) {
     uint line = number / parameters.tokens;
     uint sequence = line / (KEY_HEADS * GROUP);
     uint token = number - line * parameters.tokens;
@@ -90,8 +75,7 @@ Row row_at(uint number)
 }
 
 // The same bits as in attention_segments.comp: a sum in the order of a head's elements.
-float score_at(Row row, uint key)
-{
+float score_at(Row row, uint key) {
     uint sequence = row.sequence;
     uint past = row.past;
     uint scale_head = row.head / GROUP;

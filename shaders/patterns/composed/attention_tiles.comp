@@ -35,15 +35,13 @@ shared uint peaks[ROWS];
 
 // The row of a tile as a token and a head.
 struct Row {
-    uint token;
-    uint head;
+    uint token, head;
 };
 
 Row row_of(uint row, uint first_head) { return Row(row / GROUP, first_head + row % GROUP); }
 
 // A word of a key, of the operands' type.
-uint key_word(uint key_row, uint word, uint scale_head)
-{
+uint key_word(uint key_row, uint word, uint scale_head) {
     uint words = SIZE * ELEMENT_BITS / 32u;
     if (word >= words) {
         return 0u;
@@ -70,12 +68,8 @@ vec2 elements_of(uint word) { return uintBitsToFloat(float32_from_float16_pair(w
 vec2 elements_of(uint word) { return vec2(uintBitsToFloat(without_denormal(word)), 0.0); }
 #endif
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     uint invocation = index_in_group();
     uint lane = invocation % CHAIN;
     uint own_row = invocation / CHAIN * OWN_ROWS;

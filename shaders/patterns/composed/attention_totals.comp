@@ -7,12 +7,8 @@
 shared uint least; // place of a score from the largest down
 shared float sums[KEYS];
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     uint own = index_in_group();
     Row row = row_at(group);
     if (own == 0u) {

@@ -5,13 +5,10 @@ layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     uint base_source; // where operands begin in their buffers, in words
-    uint base_rows;
-    uint base_target;
-    uint work_items;
+    uint base_rows, base_target, work_items;
     uint heads; // of a sequence
     uint pairs; // of a row
-    uint source_capacity;
-    uint target_capacity;
+    uint source_capacity, target_capacity;
     uint target_rows; // of a head, that are gone through
 } parameters;
 
@@ -28,12 +25,8 @@ layout(constant_id = 3) const bool IS_IN_PLACE = false; // whether the cache has
 #include "pairs.glsl"
 #include "composed/cache_elements.glsl"
 
-void main()
-{
-    uint item = invocation_index();
-    if (item >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_ITEM(item)
     uint row = item / parameters.pairs;
     uint pair = item - row * parameters.pairs;
     uint head = row / parameters.target_rows; // of all sequences

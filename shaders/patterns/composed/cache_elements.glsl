@@ -28,8 +28,7 @@ layout(constant_id = 13) const bool ELEMENTS_HAVE_SCALES = false; // each of its
 #define SCALE_BITS(name, index, i) words_##name##_scale[BASE_WORD(name##_scale) + (ELEMENTS_HAVE_SCALES ? 2u * (index) + (i) : 0u)]
 #define PAIR_SCALES(name, index) uvec2(SCALE_BITS(name, index, 0u), SCALE_BITS(name, index, 1u))
 
-uint as_element(uint bits)
-{
+uint as_element(uint bits) {
 #if ELEMENT_BITS == 16
     return float32_from_float16(float16_from_float32(bits));
 #else
@@ -38,8 +37,7 @@ uint as_element(uint bits)
 }
 
 // The integers of a pair.
-ivec2 integers_of(uint packed)
-{
+ivec2 integers_of(uint packed) {
 #if CACHE_BITS == 8
     return ivec2(int(packed << 24) >> 24, int(packed << 16) >> 24);
 #else
@@ -47,16 +45,14 @@ ivec2 integers_of(uint packed)
 #endif
 }
 
-uvec2 dequantized(uint packed, uvec2 scales)
-{
+uvec2 dequantized(uint packed, uvec2 scales) {
     vec2 integers = vec2(integers_of(packed));
     return uvec2(
         as_element(multiply_f32(floatBitsToUint(integers.x), scales.x)),
         as_element(multiply_f32(floatBitsToUint(integers.y), scales.y)));
 }
 
-uint quantized(uvec2 bits, uvec2 scales)
-{
+uint quantized(uvec2 bits, uvec2 scales) {
     ivec2 integers = ivec2(rounded_quotient_f32(bits.x, scales.x), rounded_quotient_f32(bits.y, scales.y));
     uvec2 stored = uvec2(min(max(integers, -HALF_RANGE), HALF_RANGE - 1));
 #if CACHE_BITS == 4

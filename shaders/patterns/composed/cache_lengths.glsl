@@ -12,8 +12,7 @@
 layout(constant_id = 12) const bool COUNTS_PAST = false;
 
 // How many keys a sequence has in the cache before its new tokens. Whatever the lengths are, nothing outside is touched.
-uint past_of(uint sequence)
-{
+uint past_of(uint sequence) {
     if (COUNTS_PAST) {
         return min(words_ends[BASE_WORD(ends)], CAPACITY);
     }

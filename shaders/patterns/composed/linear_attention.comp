@@ -16,21 +16,13 @@ layout(local_size_x = INVOCATIONS) in;
 
 layout(push_constant) uniform Parameters {
     uint base_query; // where operands begin in their buffers, in words
-    uint base_key;
-    uint base_value;
-    uint base_past;
-    uint base_decay;
-    uint base_rate;
-    uint base_output;
-    uint base_present;
+    uint base_key, base_value, base_past, base_decay, base_rate, base_output, base_present;
     uint work_items; // work groups
     uint tokens;     // of a sequence
     uint first;      // the token to begin with, and the one behind the last
-    uint end;
-    uint scale;
+    uint end, scale;
     uint query_steps[3]; // from sequence to sequence, token to token and element to element
-    uint key_steps[3];
-    uint value_steps[3];
+    uint key_steps[3], value_steps[3];
 } parameters;
 
 #define LANES 4
@@ -64,34 +56,29 @@ uint column;
 
 // Where a token's keys, queries and so on begin.
 uint row(uint token) { return sequence * parameters.tokens + token; }
-uint key_of(uint token)
-{
+uint key_of(uint token) {
     uint element = head / (HEADS / KEY_HEADS) * SIZE;
     return BASE_WORD(key) + sequence * parameters.key_steps[0] + token * parameters.key_steps[1] + element * parameters.key_steps[2];
 }
-uint query_of(uint token, uint number)
-{
+uint query_of(uint token, uint number) {
     uint element = (head * QUERIES + number) * QUERY_HEADS / OUTPUT_HEADS * SIZE;
     uint first = sequence * parameters.query_steps[0] + token * parameters.query_steps[1];
     return BASE_WORD(query) + first + element * parameters.query_steps[2];
 }
-uint value_at(uint token)
-{
+uint value_at(uint token) {
     uint element = head * VALUE_SIZE + column;
     uint first = sequence * parameters.value_steps[0] + token * parameters.value_steps[1];
     return words_value[BASE_WORD(value) + first + element * parameters.value_steps[2]];
 }
 uint key_at(uint first, uint element) { return words_key[first + element * parameters.key_steps[2]]; }
 uint query_at(uint first, uint element) { return words_query[first + element * parameters.query_steps[2]]; }
-uint decay_at(uint token, uint element)
-{
+uint decay_at(uint token, uint element) {
     uint number = DECAYS == HEADS ? head : head * SIZE + element;
     return words_decay[BASE_WORD(decay) + row(token) * DECAYS + number];
 }
 
 // What is written to the state of a token, times its key.
-uint written(uint token, uint found)
-{
+uint written(uint token, uint found) {
     uint value = value_at(token);
     if (RATES > 0u) {
         uint rate = words_rate[BASE_WORD(rate) + row(token) * RATES + (RATES == 1u ? 0u : head)];
@@ -100,14 +87,12 @@ uint written(uint token, uint found)
     return value;
 }
 
-void store_output(uint token, uint number, uint sum)
-{
+void store_output(uint token, uint number, uint sum) {
     uint element = (head * QUERIES + number) * VALUE_SIZE + column;
     words_output[BASE_WORD(output) + row(token) * (OUTPUT_HEADS * VALUE_SIZE) + element] = multiply_f32(sum, parameters.scale);
 }
 
-uint sum_of_chains(uint chains[CHAINS])
-{
+uint sum_of_chains(uint chains[CHAINS]) {
     uint pairs[CHAINS / 2u];
     for (uint i = 0u; i < CHAINS / 2u; ++i) {
         pairs[i] = add_f32(chains[2u * i], chains[2u * i + 1u]);
@@ -119,8 +104,7 @@ uint sum_of_chains(uint chains[CHAINS])
 shared uint shared_chains[256];
 
 // The sum of a column, of what each of its invocations has.
-uint shared_sum(uint own, uint chain, uint own_column)
-{
+uint shared_sum(uint own, uint chain, uint own_column) {
     barrier(); // what was shared before has been read
     shared_chains[chain * COLUMNS + own_column] = own;
     barrier();
@@ -131,8 +115,7 @@ uint shared_sum(uint own, uint chain, uint own_column)
     return sum_of_chains(chains);
 }
 
-void go_through_tokens(uint state, bool is_inside)
-{
+void go_through_tokens(uint state, bool is_inside) {
     uint own_column = index_in_group() % COLUMNS;
     uint chain = index_in_group() / COLUMNS;
     uint elements[ELEMENTS];
@@ -182,8 +165,7 @@ void go_through_tokens(uint state, bool is_inside)
     }
 }
 #else
-void go_through_tokens(uint state, bool is_inside)
-{
+void go_through_tokens(uint state, bool is_inside) {
     if (!is_inside) {
         return;
     }
@@ -241,12 +223,8 @@ void go_through_tokens(uint state, bool is_inside)
 }
 #endif
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     uint blocks = (VALUE_SIZE + COLUMNS - 1u) / COLUMNS;
     uint state = group / blocks;
     uint own_column = group % blocks * COLUMNS + index_in_group() % COLUMNS;

@@ -29,33 +29,24 @@ layout(push_constant) uniform Parameters {
 #else
     uint base_recurrences;
 #endif
-    uint base_constants;
-    uint base_state;
-    uint base_sequence;
-    uint work_items;
+    uint base_constants, base_state, base_sequence, work_items;
     uint flags; // what there is, and above it the activations' kinds, eight bits each
-    uint batch;
-    uint hidden;
+    uint batch, hidden;
     uint first_direction; // of those that are computed now
     uint directions;      // of the operator
     // By direction: the time of this step, and where it stands among the projections.
-    uint times[2];
-    uint positions[2];
+    uint times[2], positions[2];
     uint projections_of_direction; // words from those of one direction to those of the next
     uint peepholes;                // where they begin among the constants, in elements
     uint lengths;                  // likewise, in words
     // Where parts of the state begin, in words: the hidden one before the step and behind it (the same where no other work group
     // reads what is written), and LSTM's cells or GRU's reset state.
-    uint read_state;
-    uint written_state;
-    uint second_state;
+    uint read_state, written_state, second_state;
     uint activations[6]; // their attributes, two each
     uint clip;           // the threshold
 #if MULTIPLIES
     // Strides of the weights, in elements: of a direction, a unit of a gate, and a term.
-    uint right_direction;
-    uint right_unit;
-    uint right_term;
+    uint right_direction, right_unit, right_term;
 #else
     uint second_recurrences; // where the other products begin
 #endif
@@ -104,34 +95,24 @@ uint state_row; // the first word of its row of the state
 uint projection(uint gate, uint unit);
 uint recurrence(uint gate, uint unit);
 
-uint projection_index(uint gate, uint unit)
-{
+uint projection_index(uint gate, uint unit) {
     uint position = parameters.positions[direction] * parameters.batch + row;
     return BASE_WORD(projections) + direction * parameters.projections_of_direction + (position * GATES + gate) * parameters.hidden + unit;
 }
-uint constant_at(uint number)
-{
-    return WIDE(LOAD(OPERAND, words_constants, BASE(OPERAND_BITS, constants) + number));
-}
-uint input_bias(uint gate, uint unit)
-{
+uint constant_at(uint number) { return WIDE(LOAD(OPERAND, words_constants, BASE(OPERAND_BITS, constants) + number)); }
+uint input_bias(uint gate, uint unit) {
     return HAS(HAS_BIAS) ? constant_at((direction * 2u * GATES + gate) * parameters.hidden + unit) : 0u;
 }
-uint recurrence_bias(uint gate, uint unit)
-{
-    return input_bias(GATES + gate, unit);
-}
+uint recurrence_bias(uint gate, uint unit) { return input_bias(GATES + gate, unit); }
 // What the biases of a gate add together.
 uint bias(uint gate, uint unit) { return add_f32(input_bias(gate, unit), recurrence_bias(gate, unit)); }
 
-uint state_at(uint part, uint unit)
-{
+uint state_at(uint part, uint unit) {
     return WIDE(LOAD(OPERAND, words_state, (BASE_WORD(state) + part + state_row) * UNITS_OF_WORD + unit));
 }
 
 // An activation's result, as FLOAT32, of an argument in FLOAT32.
-uint activation(uint number, uint sum)
-{
+uint activation(uint number, uint sum) {
     uint x = NARROW(sum);
     if (HAS(HAS_CLIP)) {
         uint sign = 1u << (OPERAND_BITS - 1);

@@ -18,15 +18,13 @@ layout(local_size_x = INVOCATIONS) in;
 struct Batch {
     uint left;
     uint left_row; // elements from row to row
-    uint right;
-    uint first_unit;
+    uint right, first_unit;
 };
 struct Column {
     uint first;
 };
 // Columns are gates, unit by unit of each word. What lies outside is computed with what lies at the edge, and not stored.
-Column column_at(Batch batch, uint column)
-{
+Column column_at(Batch batch, uint column) {
     uint in_word = column % WORD_COLUMNS / PRODUCT_GATES;
     uint unit = min(batch.first_unit + column / WORD_COLUMNS * (INVOCATIONS * UNITS_OF_WORD) + in_word, parameters.hidden - 1u);
     uint gate = FIRST_GATE + column % PRODUCT_GATES;
@@ -34,8 +32,7 @@ Column column_at(Batch batch, uint column)
 }
 uint left_index(Batch batch, uint at, uint term) { return batch.left + min(at, parameters.batch - 1u) * batch.left_row + term; }
 uint left_bits(Batch batch, uint at, uint term) { return operand(LOAD(OPERAND, words_state, left_index(batch, at, term))); }
-uint right_bits(Column column, uint term)
-{
+uint right_bits(Column column, uint term) {
     return operand(LOAD(OPERAND, words_right, column.first + term * parameters.right_term));
 }
 
@@ -43,8 +40,7 @@ uint right_bits(Column column, uint term)
 
 uint recurrences[PRODUCT_GATES]; // of the unit that is stepped
 uint projection(uint gate, uint unit) { return words_projections[projection_index(gate, unit)]; }
-uint recurrence(uint gate, uint unit)
-{
+uint recurrence(uint gate, uint unit) {
     uint found = recurrences[0];
     [[unroll]] for (uint i = 1u; i < PRODUCT_GATES; ++i) {
         found = gate == FIRST_GATE + i ? recurrences[i] : found;
@@ -52,12 +48,8 @@ uint recurrence(uint gate, uint unit)
     return found;
 }
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     uint row_blocks = (parameters.batch + BLOCK_ROWS - 1u) / BLOCK_ROWS;
     uint word_blocks = (WORDS + (BLOCK_WORDS * INVOCATIONS - 1u)) / (BLOCK_WORDS * INVOCATIONS);
     uint first_row = group % row_blocks * BLOCK_ROWS;

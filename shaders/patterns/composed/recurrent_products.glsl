@@ -31,16 +31,14 @@ layout(constant_id = 4) const bool RIGHT_HAS_VECTORS = false;
 struct Batch {
     uint left;
     uint left_row; // elements from row to row
-    uint right;
-    uint first_unit;
+    uint right, first_unit;
 };
 struct Column {
     uint first;
 };
 uint left_index(Batch batch, uint at, uint term) { return batch.left + at * batch.left_row + term; }
 // What lies outside of the matrix is computed with what lies at its edge, and not stored.
-Column column_at(Batch batch, uint column)
-{
+Column column_at(Batch batch, uint column) {
     uint unit = min(batch.first_unit + column % TILE_UNITS, parameters.hidden - 1u);
     uint gate = FIRST_GATE + column / TILE_UNITS;
     return Column(batch.right + (gate * parameters.hidden + unit) * parameters.right_unit);
@@ -70,8 +68,7 @@ uint recurrence(uint gate, uint unit) { return TILE_WORD(tile_position + (gate -
 #define TILE_STATE (TILE_ROWS * TILE_UNITS)
 #define ITERATIONS ((TILE_STATE + INVOCATIONS - 1) / INVOCATIONS)
 
-void step_units(uint invocation, uint first_row, uint first_unit)
-{
+void step_units(uint invocation, uint first_row, uint first_unit) {
     for (uint iteration = 0u; iteration < ITERATIONS; ++iteration) {
         uint number = iteration * INVOCATIONS + invocation;
         uint unit = first_unit + number % TILE_UNITS;
@@ -100,12 +97,8 @@ void step_units(uint invocation, uint first_row, uint first_unit)
     }
 }
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     uint invocation = index_in_group();
     uint row_tiles = (parameters.batch + TILE_ROWS - 1u) / TILE_ROWS;
     uint unit_tiles = (parameters.hidden + TILE_UNITS - 1u) / TILE_UNITS;

@@ -9,8 +9,7 @@
 #define WORDS ((parameters.hidden + UNITS_OF_WORD - 1u) / UNITS_OF_WORD) // of a row of the state
 
 // A word of a sequence's state behind the step. Where the sequence has none, it keeps the one that it has.
-void store_word(uint word, uint hidden, uint second)
-{
+void store_word(uint word, uint hidden, uint second) {
     uint time = parameters.times[direction];
     uint position = BASE_WORD(state) + state_row + word;
 #if WRITES_HIDDEN

@@ -10,13 +10,10 @@ layout(local_size_x = 256) in;
 layout(std430, set = 0, binding = 0) coherent buffer Operands { uint operands[]; };
 layout(std430, set = 0, binding = 1) coherent buffer Results { uint results[]; };
 layout(push_constant) uniform Parameters {
-    uint base_operands;
-    uint base_results;
-    uint count;
+    uint base_operands, base_results, count;
 } parameters;
 
-void main()
-{
+void main() {
     uint index = gl_GlobalInvocationID.x;
     if (index >= parameters.count) {
         return;

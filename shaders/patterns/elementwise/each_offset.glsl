@@ -5,8 +5,7 @@
 #define PER_WORD 1u
 #endif
 
-void main()
-{
+void main() {
     uint item = invocation_index();
     uint first = item * PER_WORD;
     if (item >= (parameters.count - 1u) / PER_WORD + 1u) {

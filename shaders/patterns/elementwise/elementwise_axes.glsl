@@ -20,8 +20,7 @@ FOR_EACH_INPUT(INPUT_STRIDES, 20)
 
 #if OUTPUT_BITS < 32
 // Stores those bits of a word that the mask selects: those of other rows, and bytes outside the tensor, stay as they are.
-void store_bits(uint word, uint bits, uint mask)
-{
+void store_bits(uint word, uint bits, uint mask) {
     if (mask == 0xffffffffu) {
         words_output[word] = bits;
     } else if (mask != 0u) {

@@ -22,8 +22,7 @@ layout(constant_id = 4) const bool TWO_VECTORS = false; // for every invocation
 
 // The last group, where fewer than LANES elements are left; in the place of the missing ones the last element is read again.
 // Loads and atomics have loops of their own: beside a long operation they made SwiftShader take half a minute to compile it.
-void compute_partial_group(uint group)
-{
+void compute_partial_group(uint group) {
     uint first = group * LANES;
     uint count = parameters.work_items - first;
 #define LOAD_ELEMENTS(n, array) \
@@ -65,8 +64,7 @@ layout(constant_id = 5) const bool DEFERS_SLOW_PATH = false;
     }
 
 // Computes one vector and returns a bit for every element that is left. These keep their operands, which the output may have overwritten.
-uint compute_fast_path_group(uint group)
-{
+uint compute_fast_path_group(uint group) {
     FOR_EACH_INPUT(DECLARE_INPUT, fetched_)
     FOR_EACH_INPUT(FETCH_INPUT, fetched_)
     uint result[LANES];
@@ -76,8 +74,7 @@ uint compute_fast_path_group(uint group)
     return slow_path;
 }
 
-void compute_fast_then_slow_path()
-{
+void compute_fast_then_slow_path() {
     uint first = work_group_index() * (256u * VECTORS_ON_PROCESSORS) + index_in_group();
     uint slow_path = 0u;
     for (uint vector = 0u; vector < VECTORS_ON_PROCESSORS; ++vector) {
@@ -102,8 +99,7 @@ void compute_fast_then_slow_path()
 }
 #endif
 
-void main()
-{
+void main() {
 #ifdef FAST_PATH_OPERATION
     if (DEFERS_SLOW_PATH) {
         compute_fast_then_slow_path();

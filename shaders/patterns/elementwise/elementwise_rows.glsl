@@ -43,8 +43,7 @@ layout(constant_id = OWN_CONSTANT + 2) const bool TWO_VECTORS = false; // for ev
     }
 #include "elementwise/elementwise_two_vectors.glsl"
 
-void main()
-{
+void main() {
     uint item = invocation_index();
     uint second = item;
     if (TWO_VECTORS) {

@@ -10,12 +10,8 @@ layout(constant_id = OWN_CONSTANT) const uint INTERLEAVE = 1u;
 
 #define ELEMENT_OF(n, element) LOAD(INPUT_##n, words_input_##n, row_input_##n + element * STRIDE_input_##n##_0)
 
-void main()
-{
-    uint item = invocation_index();
-    if (item >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_ITEM(item)
     uint row = item / GROUPS_PER_ROW;
     uint group = item % GROUPS_PER_ROW;
 

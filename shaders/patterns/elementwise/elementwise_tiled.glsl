@@ -302,12 +302,8 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
 
 #define ROW_OF_INPUT(n, type) type row_input_##n = 0u;
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     uint first_0 = (group % GROUPS_ALONG_0) * ALONG_0;
     uint row = group / GROUPS_ALONG_0;
     uint first_1 = (row % GROUPS_ALONG_1) * ALONG_1;

@@ -9,8 +9,7 @@
     uint target; \
     FOR_EACH_INPUT(DECLARE_INPUT, arrays)
 
-void compute_two_vectors(uint item, uint second)
-{
+void compute_two_vectors(uint item, uint second) {
     DECLARE_VECTOR(target, fetched_)
     DECLARE_VECTOR(second_target, second_)
     FETCH_VECTOR(item, target, fetched_)
@@ -19,8 +18,7 @@ void compute_two_vectors(uint item, uint second)
     COMPUTE_SECOND_VECTOR(second_target)
 }
 
-void compute_one_vector(uint item)
-{
+void compute_one_vector(uint item) {
     DECLARE_VECTOR(target, fetched_)
     FETCH_VECTOR(item, target, fetched_)
     COMPUTE_VECTOR(target)

@@ -7,9 +7,7 @@ layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     uint base_numbers; // where operands begin in their buffers, in words
-    uint base_factors;
-    uint base_products;
-    uint work_items;
+    uint base_factors, base_products, work_items;
     uint pairs; // of numbers
 } parameters;
 
@@ -21,12 +19,8 @@ BUFFER(0, numbers)
 BUFFER(1, factors) // a pair of the same
 BUFFER(2, products)
 
-void main()
-{
-    uint item = invocation_index();
-    if (item >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_ITEM(item)
     uint factor = item / parameters.pairs;
     f16vec2 number = unpackFloat2x16(words_numbers[BASE_WORD(numbers) + item - factor * parameters.pairs]);
     precise f16vec2 product = number * unpackFloat2x16(words_factors[BASE_WORD(factors) + factor]);

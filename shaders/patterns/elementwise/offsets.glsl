@@ -11,9 +11,7 @@ layout(push_constant) uniform Parameters {
 #if HAS_INPUT
     uint base_input_0;
 #endif
-    uint base_output;
-    uint count;
-    uint attributes[5];
+    uint base_output, count, attributes[5];
 } parameters;
 
 // Of the last two dimensions, for files that ask where in them an element lies.

@@ -18,10 +18,7 @@ layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     uint base_source; // where operands begin in their buffers, in words
-    uint base_scale;
-    uint base_zero;
-    uint base_output;
-    uint work_items;
+    uint base_scale, base_zero, base_output, work_items;
     uint elements; // of the output
 } parameters;
 
@@ -57,10 +54,7 @@ OUTPUT_AXIS(4, 32) OUTPUT_AXIS(5, 39) OUTPUT_AXIS(6, 46) OUTPUT_AXIS(7, 53)
 #endif
 
 struct Offsets {
-    uint source;
-    uint scale;
-    uint zero;
-    uint result;
+    uint source, scale, zero, result;
 };
 
 uint result_of(Offsets offsets);
@@ -76,8 +70,7 @@ uint result_of(Offsets offsets);
     }
 
 // Where the operands of an element of the output lie, by its number in the order of memory.
-Offsets offsets_of(uint element)
-{
+Offsets offsets_of(uint element) {
     Offsets offsets = Offsets(0u, 0u, 0u, 0u);
     uint rest = element;
     MOVE_ALONG(0) MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3)
@@ -90,12 +83,8 @@ Offsets offsets_of(uint element)
 #include "packed_results.glsl"
 #endif
 
-void main()
-{
-    uint item = invocation_index();
-    if (item >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_ITEM(item)
 #if OUTPUT_BITS < 32
     if (OUTPUT_PACKED) {
         store_word(item);

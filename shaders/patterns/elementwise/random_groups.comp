@@ -6,8 +6,7 @@
 ALL_STRIDES(output, 12)
 layout(constant_id = 20) const bool HAS_FOURS = false; // whether groups lie at multiples of 16 bytes, side by side
 
-uvec4 philox(uvec4 counter, uvec2 key)
-{
+uvec4 philox(uvec4 counter, uvec2 key) {
     for (uint round = 0u; round < 10u; ++round) {
         uint high_first;
         uint low_first;
@@ -26,15 +25,13 @@ uvec4 philox(uvec4 counter, uvec2 key)
         offset += element % SIZE_##axis * STRIDE_output_##axis; \
         element /= SIZE_##axis; \
     }
-void put(uint element, uint value)
-{
+void put(uint element, uint value) {
     uint offset = BASE_WORD(output);
     MOVE_ALONG(0) MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3) MOVE_ALONG(4) MOVE_ALONG(5) MOVE_ALONG(6) MOVE_ALONG(7)
     words_output[offset] = value;
 }
 
-void main()
-{
+void main() {
     uint group = invocation_index();
     if (group >= (parameters.elements + 3u) / 4u) {
         return;

@@ -11,8 +11,7 @@ layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     // Where each operand begins in its buffer, in words; a multiple of 4.
-    uint base_state;
-    uint base_output;
+    uint base_state, base_output;
 #ifdef ADVANCES_STATE
     uint groups; // that were made
 #else
@@ -30,8 +29,7 @@ BUFFER(1, output)
 #define STATE_WORD(n) words_state[BASE_WORD(state) + n * parameters.state_step]
 
 // A counter of 128 bits some steps later; it wraps.
-uvec4 advanced(uvec4 counter, uint steps)
-{
+uvec4 advanced(uvec4 counter, uint steps) {
     counter.x += steps;
     uint carry = uint(counter.x < steps);
     counter.y += carry;

@@ -3,8 +3,7 @@
 #define ADVANCES_STATE
 #include "elementwise/random_numbers.glsl"
 
-void main()
-{
+void main() {
     if (invocation_index() != 0u) {
         return;
     }

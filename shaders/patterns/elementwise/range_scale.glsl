@@ -11,9 +11,7 @@ layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     uint base_smallest; // where operands begin in their buffers, in words
-    uint base_largest;
-    uint base_scale;
-    uint base_zero;
+    uint base_largest, base_scale, base_zero;
 } parameters;
 
 #define LANES 4
@@ -36,8 +34,7 @@ BUFFER(3, zero)
 #define HALF_STEPS_F32 0x42ff0000u // 127.5
 #define HALF_F32 0x3f000000u
 
-void main()
-{
+void main() {
     if (invocation_index() != 0u) {
         return;
     }

@@ -19,8 +19,7 @@ layout(push_constant) uniform Parameters {
 #ifndef FILL
     uint base_source;
 #endif
-    uint base_target;
-    uint work_items;
+    uint base_target, work_items;
     uint first_target; // the element whose coordinates are all 0
 #ifdef FILL
     uint value[4];
@@ -28,9 +27,7 @@ layout(push_constant) uniform Parameters {
     uint first_source;
 #endif
 #ifdef SMALL
-    uint row_elements;
-    uint sizes[8];
-    uint target_strides[8];
+    uint row_elements, sizes[8], target_strides[8];
 #ifndef FILL
     uint source_strides[8];
 #endif
@@ -103,8 +100,7 @@ AXIS_CONSTANTS(4) AXIS_CONSTANTS(5) AXIS_CONSTANTS(6) AXIS_CONSTANTS(7)
 #ifndef FILL
 // The elements from `element` on of a row that begins at `row` and has them side by side, in a word; `skipped` places stay free
 // for those before. No word is read in which the row has no element.
-uint neighbours(uint row, uint element, uint skipped)
-{
+uint neighbours(uint row, uint element, uint skipped) {
     uint last = min(element + PER_WORD - 1u - skipped, ROW_ELEMENTS - 1u);
     uint first = row + element;
     uint low = words_source[first / PER_WORD];
@@ -115,8 +111,7 @@ uint neighbours(uint row, uint element, uint skipped)
 }
 
 // The same of a row whose elements lie apart.
-uint gathered(uint row, uint element, uint skipped)
-{
+uint gathered(uint row, uint element, uint skipped) {
     uint bits = 0u;
     for (uint offset = 0u; offset < PER_WORD; ++offset) {
         if (offset >= skipped && element + offset - skipped < ROW_ELEMENTS) {
@@ -129,8 +124,7 @@ uint gathered(uint row, uint element, uint skipped)
 
 // A word of a row that begins at the element `target`: the one with this number, counted from the row's first one on.
 // `mask` has the bits that are the row's own: none, where the row begins so that it needs a word less than others.
-void read_word(uint number, uint target, uint source, out uint bits, out uint mask)
-{
+void read_word(uint number, uint target, uint source, out uint bits, out uint mask) {
     uint phase = target % PER_WORD; // of the row's first element in its word
     uint skipped = number == 0u ? phase : 0u;
     uint element = number * PER_WORD + skipped - phase;
@@ -148,8 +142,7 @@ void read_word(uint number, uint target, uint source, out uint bits, out uint ma
     mask = (0xffffffffu >> (32u - count * BITS)) << (skipped * BITS);
 }
 
-void write_word(uint word, uint bits, uint mask)
-{
+void write_word(uint word, uint bits, uint mask) {
     if (mask == 0xffffffffu) {
         words_target[word] = bits;
     } else if (mask != 0u) {
@@ -224,12 +217,8 @@ void write_word(uint word, uint bits, uint mask)
 #endif
 #define WRITE_ELEMENT(lane) if (HAS_LANE(lane)) { WRITE(target + lane * target_step, elements[lane]); }
 
-void main()
-{
-    uint item = invocation_index();
-    if (item >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_ITEM(item)
     uint target = BASE(WIDTH, target) + parameters.first_target;
     uint source = SOURCE_START;
     uint number = 0u; // of a row's word

@@ -9,8 +9,7 @@ layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     // Where each operand begins in its buffer, in words; a multiple of 4.
-    uint base_sparse;
-    uint base_index;
+    uint base_sparse, base_index;
 #ifdef HAS_UPDATES
     uint base_updates;
 #endif

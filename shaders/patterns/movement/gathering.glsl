@@ -11,8 +11,7 @@
 #define UNITS_IN_WORD (32u / UNIT_BITS)
 
 // Of the last word some bits may lie behind the output's end: they stay as they are.
-void make_word(uint word)
-{
+void make_word(uint word) {
     uint first = word * UNITS_IN_WORD;
     uint count = min(parameters.elements - first, UNITS_IN_WORD);
     uint bits = 0u;
@@ -39,8 +38,7 @@ void make_word(uint word)
 #define STORE_UNIT(offset, unit) STORE(UNIT_BITS, words_dense, BASE(UNIT_BITS, dense) + (offset), unit)
 #endif
 
-void main()
-{
+void main() {
     uint first = FIRST_ITEM;
 #if UNIT_BITS < 32
     if (OUTPUT_PACKED) {

@@ -11,14 +11,9 @@ layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     uint base_input; // in words
-    uint base_index;
-    uint base_updates;
-    uint base_output;
-    uint lines;
+    uint base_index, base_updates, base_output, lines;
     uint input_line; // from line to line, in elements
-    uint index_line;
-    uint updates_line;
-    uint output_line;
+    uint index_line, updates_line, output_line;
 } parameters;
 
 #define LANES 4
@@ -48,8 +43,7 @@ uint choice_of(Index index); // a number of 16 bits
 uint choice_of_word(uint word) { return choice_of(Index(word, INDEX_IS_SIGNED ? uint(int(word) >> 31) : 0u)); }
 
 // Four choices in two words.
-uvec2 choices_at(uint element)
-{
+uvec2 choices_at(uint element) {
     if (INDEX_IS_PAIR) {
         uint four = (BASE_WORD(index) >> 2u) + (element >> 1u);
         uvec4 a = fours_index[four];

@@ -30,8 +30,7 @@ layout(constant_id = 63) const bool INDEX_IS_SIGNED = false;
 
 #include "movement/index_choices.glsl"
 
-Index load_index(uint offset)
-{
+Index load_index(uint offset) {
     uint first = BASE_WORD(index) + (INDEX_IS_PAIR ? 2u * offset : offset);
     uint low = words_index[first];
     uint high = INDEX_IS_SIGNED ? uint(int(low) >> 31) : 0u;
@@ -43,10 +42,7 @@ Index load_index(uint offset)
 
 // Where an element lies in each operand, in units.
 struct Offsets {
-    uint dense;
-    uint index;
-    uint sparse;
-    uint position;
+    uint dense, index, sparse, position;
 };
 
 // Axes of size 1 vanish when the pipeline is made.
@@ -59,8 +55,7 @@ struct Offsets {
         offsets.sparse += coordinate * STRIDE_sparse_##axis; \
         offsets.position += coordinate * STRIDE_position_##axis; \
     }
-Offsets offsets_of(uint element)
-{
+Offsets offsets_of(uint element) {
     Offsets offsets = Offsets(0u, 0u, 0u, 0u);
     MOVE_ALONG(0) MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3) MOVE_ALONG(4) MOVE_ALONG(5) MOVE_ALONG(6) MOVE_ALONG(7)
     return offsets;

@@ -9,8 +9,7 @@ layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     // Where each operand begins in its buffer, in words; a multiple of 4.
-    uint base_source;
-    uint base_target;
+    uint base_source, base_target;
     uint work_items;  // invocations
     uint first_lines; // the vector (or piece of one) of the first line whose coordinates are all 0
     uint first_joint; // the vector of the line that has all
@@ -51,12 +50,8 @@ layout(constant_id = 28) const uint LINE_STEP = 0u; // from line to line
 #define VECTOR_AT(offset) uint[1](words_source[offset])
 #endif
 
-void main()
-{
-    uint item = invocation_index();
-    if (item >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_ITEM(item)
     uint lines = parameters.first_lines;
     uint joint = parameters.first_joint;
     MOVE_ALONG(0) MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3) MOVE_ALONG(4) MOVE_ALONG(5) MOVE_ALONG(6) MOVE_ALONG(7)

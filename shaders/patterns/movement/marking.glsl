@@ -9,9 +9,7 @@ layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     // Where each operand begins in its buffer, in words; a multiple of 4.
-    uint base_index;
-    uint base_numbers;
-    uint elements;
+    uint base_index, base_numbers, elements;
 } parameters;
 
 #include "buffers.glsl"
@@ -28,8 +26,7 @@ BUFFER(1, numbers)
         offset += choice * CHOICE_STRIDE_##n; \
     }
 
-void mark(uint element)
-{
+void mark(uint element) {
     Offsets offsets = offsets_of(element);
     uint offset = offsets.sparse;
     bool is_inside = true;
@@ -39,8 +36,7 @@ void mark(uint element)
     }
 }
 
-void main()
-{
+void main() {
     uint first = work_group_index() * (256u * LANES) + index_in_group();
 #define MARK(lane) \
     if (first + lane * 256u < parameters.elements) { \

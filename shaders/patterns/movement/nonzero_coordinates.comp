@@ -20,15 +20,13 @@ layout(constant_id = 28) const uint LEVEL_4 = 0u;
         words_coordinates[offset + (COLUMNS - 1u - axis) * COLUMN_STEP] = is_there ? element % SIZE_##axis : 0u; \
         element /= SIZE_##axis; \
     }
-void write_row(uint row, uint element, bool is_there)
-{
+void write_row(uint row, uint element, bool is_there) {
     uint offset = BASE_WORD(coordinates) + row * ROW_STEP;
     WRITE_COORDINATE(0) WRITE_COORDINATE(1) WRITE_COORDINATE(2) WRITE_COORDINATE(3)
     WRITE_COORDINATE(4) WRITE_COORDINATE(5) WRITE_COORDINATE(6) WRITE_COORDINATE(7)
 }
 
-void main()
-{
+void main() {
     uint segment = invocation_index();
     uint first = segment * SEGMENT;
     if (segment >= (parameters.elements + (SEGMENT - 1u)) / SEGMENT) {

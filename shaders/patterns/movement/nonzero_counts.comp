@@ -2,8 +2,7 @@
 // How many elements of each segment are not zero.
 #include "movement/nonzero_elements.glsl"
 
-void main()
-{
+void main() {
     uint segment = invocation_index();
     uint first = segment * SEGMENT;
     if (segment >= (parameters.elements + (SEGMENT - 1u)) / SEGMENT) {

@@ -12,11 +12,9 @@ layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     // Where each operand begins in its buffer, in words; a multiple of 4.
-    uint base_input;
-    uint base_numbers;
+    uint base_input, base_numbers;
 #ifdef WRITES_COORDINATES
-    uint base_total;
-    uint base_coordinates;
+    uint base_total, base_coordinates;
 #endif
     uint elements;
 } parameters;
@@ -55,8 +53,7 @@ layout(constant_id = 23) const uint COLUMN_STEP = 1u;
         offset += element % SIZE_##axis * STRIDE_input_##axis; \
         element /= SIZE_##axis; \
     }
-bool is_nonzero(uint element)
-{
+bool is_nonzero(uint element) {
     uint offset = 0u;
     MOVE_ALONG(0) MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3) MOVE_ALONG(4) MOVE_ALONG(5) MOVE_ALONG(6) MOVE_ALONG(7)
     return (LOAD_ELEMENT(offset) & MAGNITUDE) != 0u;

@@ -9,8 +9,7 @@ layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     // Where each operand begins in its buffer, in words; a multiple of 4.
-    uint base_sparse;
-    uint base_dense;
+    uint base_sparse, base_dense;
     uint elements; // units that the target has
     uint value[4]; // as many copies of it as fill four words
 } parameters;
@@ -43,8 +42,7 @@ MIDDLE(4, 32, 40) MIDDLE(5, 33, 41) MIDDLE(6, 34, 42) MIDDLE(7, 35, 43)
 
 // Where a unit lies in the target, and where in the source, if it lies there.
 struct Offsets {
-    uint dense;
-    uint sparse;
+    uint dense, sparse;
     bool is_inside;
 };
 
@@ -56,15 +54,13 @@ struct Offsets {
         offsets.sparse += (coordinate - START_##axis) * STRIDE_sparse_##axis; \
         offsets.is_inside = offsets.is_inside && coordinate - START_##axis < LENGTH_##axis; \
     }
-Offsets offsets_of(uint element)
-{
+Offsets offsets_of(uint element) {
     Offsets offsets = Offsets(0u, 0u, true);
     MOVE_ALONG(0) MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3) MOVE_ALONG(4) MOVE_ALONG(5) MOVE_ALONG(6) MOVE_ALONG(7)
     return offsets;
 }
 
-UNIT unit_at(Offsets offsets)
-{
+UNIT unit_at(Offsets offsets) {
     UNIT unit = PADDING_UNIT;
     if (offsets.is_inside) {
         unit = LOAD_UNIT(sparse, offsets.sparse);

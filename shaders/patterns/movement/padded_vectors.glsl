@@ -4,15 +4,13 @@
 #define UNITS_IN_WORD (32u / UNIT_BITS)
 
 // Where the row with this number lies, whose coordinates along the other axes these are.
-Offsets offsets_of_row(uint element)
-{
+Offsets offsets_of_row(uint element) {
     Offsets offsets = Offsets(0u, 0u, true);
     MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3) MOVE_ALONG(4) MOVE_ALONG(5) MOVE_ALONG(6) MOVE_ALONG(7)
     return offsets;
 }
 
-void main()
-{
+void main() {
     uint vector = invocation_index();
     if (vector > (parameters.elements - 1u) / UNITS) {
         return;

@@ -86,12 +86,8 @@ EACH_PART(PART)
         part = uint(n); \
     }
 
-void main()
-{
-    uint item = invocation_index();
-    if (item >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_ITEM(item)
     uint row = item / WIDTH;
     uint column = item % WIDTH;
     uint part = 0u;

@@ -16,8 +16,7 @@ layout(push_constant) uniform Parameters {
 BUFFER(0, numbers)
 BUFFER(1, sums)
 
-void main()
-{
+void main() {
     uint group = invocation_index();
     if (group >= (parameters.count + 63u) / 64u) {
         return;

@@ -8,8 +8,7 @@
 layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
-    uint base_source;
-    uint base_target;
+    uint base_source, base_target;
     uint work_items;   // tiles
     uint first_source; // the element whose coordinates are all 0
     uint first_target;
@@ -46,8 +45,7 @@ shared uint tile[TILE_ELEMENTS + MOST_ALONG];
         target += coordinate * STRIDE_target_##axis; \
     }
 
-void store_word(uint word, uint bits, uint mask)
-{
+void store_word(uint word, uint bits, uint mask) {
     if (mask == 0xffffffffu) {
         words_target[word] = bits;
     } else if (mask != 0u) {
@@ -56,12 +54,8 @@ void store_word(uint word, uint bits, uint mask)
     }
 }
 
-void main()
-{
-    uint item = work_group_index();
-    if (item >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(item)
     uint own = gl_LocalInvocationID.x;
     uint source = BASE(BITS, source) + parameters.first_source;
     uint target = BASE(BITS, target) + parameters.first_target;

@@ -49,8 +49,7 @@ layout(constant_id = 35) const uint REACHED_WIDTH = 1u;
 #define BEHIND_TOTALS
 #endif
 
-Batch batch_at(uint group, uint groups, uint segment)
-{
+Batch batch_at(uint group, uint groups, uint segment) {
     uint totals = (SEGMENTS_COME == PARALLEL ? segment * groups + group : group) * (parameters.rows * parameters.columns);
     uint addend = BASE(OPERAND_BITS, addend) + group * parameters.rows * parameters.addend_row;
     uint results = BASE(RESULT_BITS, output) + group * parameters.rows * parameters.output_channel;
@@ -73,8 +72,7 @@ Batch batch_at(uint group, uint groups, uint segment)
 #endif
 
 // A term's channel, and the number of its place in the window along depth, height and width.
-uvec4 parts_of_term(uint term)
-{
+uvec4 parts_of_term(uint term) {
     if (INNER_CHANNELS != 1u) {
         uint position = term / INNER_CHANNELS;
         uint line = position / FILTER_WIDTH;
@@ -90,8 +88,7 @@ uvec4 parts_of_term(uint term)
 #define OUTSIDE 0x80000000u // far from every place of the input, in whichever direction the filter goes on from it
 
 #if !COUNTS_TERMS
-uint left_index(Batch batch, uint row, uint term)
-{
+uint left_index(Batch batch, uint row, uint term) {
     uint first = batch.left + row * parameters.left_row;
     if (!FILTER_IS_SPLIT) {
         return first + term * parameters.left_term;
@@ -103,13 +100,9 @@ uint left_index(Batch batch, uint row, uint term)
 
 // What is the same for all terms of a column: where its image begins, and where its window does.
 struct Column {
-    uint image;
-    uint depth;
-    uint height;
-    uint width;
+    uint image, depth, height, width;
 };
-Column column_at(Batch batch, uint column)
-{
+Column column_at(Batch batch, uint column) {
     uint line = column / OUTPUT_WIDTH;
     uint plane = line / OUTPUT_HEIGHT;
     uint image = plane / OUTPUT_DEPTH;
@@ -124,8 +117,7 @@ Column column_at(Batch batch, uint column)
 #endif
 
 // Whether there is an element of the input at a place (depth, height and width, times INPUT_STEP), and where.
-bool is_element(uvec3 position)
-{
+bool is_element(uvec3 position) {
     bool is_inside = (IS_FLAT || position.x < INPUT_DEPTH) && position.y < INPUT_HEIGHT && position.z < INPUT_WIDTH;
     if (INPUT_STEP_DEPTH != 1u) {
         is_inside = is_inside && position.x % INPUT_STEP_DEPTH == 0u;
@@ -140,8 +132,7 @@ bool is_element(uvec3 position)
 }
 
 #if !COUNTS_TERMS
-uint element_index(Column column, uint channel, uvec3 position)
-{
+uint element_index(Column column, uint channel, uvec3 position) {
     return column.image + channel + position.x / INPUT_STEP_DEPTH * parameters.input_depth
         + position.y / INPUT_STEP_HEIGHT * parameters.input_height + position.z / INPUT_STEP_WIDTH * parameters.input_width;
 }
@@ -152,8 +143,7 @@ uint element_index(Column column, uint channel, uvec3 position)
 // What is the same for a term of all columns: how far its elements lie behind those of the window's beginning (of its channel, where
 // there are places between the input's) and its place in the window.
 #define INPUT_HAS_STEPS (INPUT_STEP_DEPTH != 1u || INPUT_STEP_HEIGHT != 1u || INPUT_STEP_WIDTH != 1u)
-uvec4 position_of_term(uint term, uint end)
-{
+uvec4 position_of_term(uint term, uint end) {
     uvec4 parts = parts_of_term(term);
     uvec3 position = parts.yzw * uvec3(FILTER_STEP_DEPTH, FILTER_STEP_HEIGHT, FILTER_STEP_WIDTH);
     uint within = position.x * parameters.input_depth + position.y * parameters.input_height + position.z * parameters.input_width;
@@ -162,14 +152,12 @@ uvec4 position_of_term(uint term, uint end)
 }
 
 // Where a column's window begins, as an index: it may lie outside of the input.
-uint beginning_of(Column column)
-{
+uint beginning_of(Column column) {
     return INPUT_HAS_STEPS ? 0u : element_index(column, 0u, uvec3(column.depth, column.height, column.width));
 }
 
 // Where a column's element of a term lies.
-uint index_of_term(Column column, uint beginning, uvec4 term)
-{
+uint index_of_term(Column column, uint beginning, uvec4 term) {
     uvec3 position = uvec3(column.depth, column.height, column.width) + term.yzw;
     if (!is_element(position)) {
         return NOWHERE;
@@ -178,8 +166,7 @@ uint index_of_term(Column column, uint beginning, uvec4 term)
 }
 #endif
 
-uint right_index(Column column, uint term)
-{
+uint right_index(Column column, uint term) {
     uvec4 parts = parts_of_term(term);
     uvec3 position = uvec3(column.depth, column.height, column.width)
         + parts.yzw * uvec3(FILTER_STEP_DEPTH, FILTER_STEP_HEIGHT, FILTER_STEP_WIDTH);
@@ -193,8 +180,7 @@ uint right_index(Column column, uint term)
 
 uint addend_index(Batch batch, uint row, uint column) { return batch.addend + row * parameters.addend_row; }
 #if !COUNTS_TERMS
-uint output_index(Batch batch, uint row, uint column)
-{
+uint output_index(Batch batch, uint row, uint column) {
     uint line = column / OUTPUT_WIDTH;
     uint plane = line / OUTPUT_HEIGHT;
     uint image = plane / OUTPUT_DEPTH;

@@ -46,12 +46,8 @@ shared uvec4 lines[LINES_WORDS > RESULTS_WORDS ? LINES_WORDS : RESULTS_WORDS];
         from_right[i] = fours_right[right_at + i * LINES_AT_ONCE * vectors + (done)]; \
     }
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     Position position = position_of(group);
     uint own = index_in_group();
     uint line = own / VECTORS;

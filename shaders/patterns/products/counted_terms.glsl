@@ -15,14 +15,12 @@ uint output_position(Position position) { return position.column * parameters.ou
 struct Window {
     uint first;
 };
-Window window_at(Batch batch, Position position, bool exists)
-{
+Window window_at(Batch batch, Position position, bool exists) {
     return Window(batch.right + (exists ? position.column : parameters.columns - 1u) * parameters.right_column);
 }
 
 struct Term {
-    uint left;
-    uint right;
+    uint left, right;
 };
 Term term_at(uint term) { return Term(term * parameters.left_term, term * parameters.right_term); }
 Term term_behind(Term term) { return Term(term.left + parameters.left_term, term.right + parameters.right_term); }

@@ -48,20 +48,15 @@
 
 // A place of the output, and a distance between two of them.
 struct Position {
-    uint image;
-    uint depth;
-    uint height;
-    uint width;
+    uint image, depth, height, width;
 };
-Position position_at(uint column)
-{
+Position position_at(uint column) {
     uint line = column / OUTPUT_WIDTH;
     uint plane = line / OUTPUT_HEIGHT;
     uint image = plane / OUTPUT_DEPTH;
     return Position(image, plane - image * OUTPUT_DEPTH, line - plane * OUTPUT_HEIGHT, column - line * OUTPUT_WIDTH);
 }
-Position position_behind(Position position, Position distance)
-{
+Position position_behind(Position position, Position distance) {
     uint width = position.width + distance.width;
     bool next_line = width >= OUTPUT_WIDTH;
     uint height = position.height + distance.height + uint(next_line);
@@ -71,8 +66,7 @@ Position position_behind(Position position, Position distance)
     return Position(position.image + distance.image + uint(next_image), next_image ? depth - OUTPUT_DEPTH : depth,
         next_plane ? height - OUTPUT_HEIGHT : height, next_line ? width - OUTPUT_WIDTH : width);
 }
-uint output_position(Position position)
-{
+uint output_position(Position position) {
     return position.image * parameters.output_image + position.depth * OUTPUT_STRIDE_DEPTH + position.height * parameters.output_height
         + position.width * parameters.output_width;
 }
@@ -80,14 +74,9 @@ uint output_position(Position position)
 
 // Where a window begins: in its image, and in memory.
 struct Window {
-    uint image;
-    uint depth;
-    uint height;
-    uint width;
-    uint first;
+    uint image, depth, height, width, first;
 };
-Window window_at(Batch batch, Position position, bool exists)
-{
+Window window_at(Batch batch, Position position, bool exists) {
     bool is_reached = exists && position.depth < REACHED_DEPTH && position.height < REACHED_HEIGHT && position.width < REACHED_WIDTH;
     uint image = batch.right + position.image * parameters.input_image;
     uint depth = position.depth * OUTPUT_STEP_DEPTH + FIRST_DEPTH;
@@ -99,15 +88,12 @@ Window window_at(Batch batch, Position position, bool exists)
 
 // A term: the filter's place in the window, and what that adds to places in memory.
 struct Term {
-    uint depth;
-    uint height;
-    uint width;
+    uint depth, height, width;
     uint channel; // of the input
     uint left;
     uint right; // with all that is there before it
 };
-Term term_at(uint term)
-{
+Term term_at(uint term) {
     uint line = term / FILTER_WIDTH;
     uint plane = line / FILTER_HEIGHT;
     uint channel = plane / FILTER_DEPTH;
@@ -119,8 +105,7 @@ Term term_at(uint term)
     return Term(depth, height, width, first, channel * parameters.left_outer + position * parameters.left_term,
         first + depth * INPUT_STRIDE_DEPTH + height * parameters.input_height + width * parameters.input_width);
 }
-Term term_behind(Term term)
-{
+Term term_behind(Term term) {
     uint width = term.width + FILTER_STEP_WIDTH;
     bool next_line = width == FILTER_WIDTH * FILTER_STEP_WIDTH;
     uint height = next_line ? term.height + FILTER_STEP_HEIGHT : term.height;
@@ -141,8 +126,7 @@ Term term_behind(Term term)
 }
 
 // Both sides of a branch are executed, or rather its loads would be: what lies outside is chosen, and another element loaded.
-uint right_bits(Window window, Term term)
-{
+uint right_bits(Window window, Term term) {
     uvec3 position = uvec3(window.depth + term.depth, window.height + term.height, window.width + term.width);
     bool is_inside = is_element(position);
     uint index = window.first + term.right;

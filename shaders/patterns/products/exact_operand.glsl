@@ -31,8 +31,7 @@ layout(constant_id = 3) const bool ALONG_TERMS = false;
 layout(constant_id = 4) const bool HAS_VECTORS = false;
 
 layout(push_constant) uniform Parameters {
-    uint base_source;
-    uint base_output;
+    uint base_source, base_output;
 // Here row_tiles are the lines of each copy in the output, and column_tiles the copies.
 #include "products/matrix_parameters.glsl"
 } parameters;
@@ -61,8 +60,7 @@ uint operand(uint bits) { return (bits & INFINITY_F32) == 0u ? 0u : bits; } // d
 // The integer for a term, rounded to nearest, ties to even, by a sum that is so: with 3 * 2^22 integers of up to 2^22 are from 2^23 to 2^24.
 // `scale` is 2^22 / p, and products with it are exact.
 #define ROUNDS_FROM 12582912.0
-int integer_of(uint bits, float scale, inout bool is_exact)
-{
+int integer_of(uint bits, float scale, inout bool is_exact) {
     precise float number = uintBitsToFloat(bits) * scale;
     precise float biased = number + ROUNDS_FROM;
     precise float rounded = biased - ROUNDS_FROM;
@@ -74,8 +72,7 @@ int integer_of(uint bits, float scale, inout bool is_exact)
 
 // The bytes of four integers: a word of the first ones, one of the second and one of the third. With 128 added to each byte none is negative,
 // and its highest bit is turned over.
-uvec3 bytes_of(uvec4 biased)
-{
+uvec3 bytes_of(uvec4 biased) {
     uvec2 low = biased.xy & 0xffffu | biased.zw << 16u;
     uvec2 high = biased.xy >> 16u | biased.zw & 0xffff0000u;
     uvec3 words = uvec3(high.x & 0xff00ffu | (high.y & 0xff00ffu) << 8u, low.x >> 8u & 0xff00ffu | low.y & 0xff00ff00u,
@@ -98,8 +95,7 @@ shared uvec4 staged[LINES * PITCH];
 
 // The numbers of a block, whose terms are rounded by half of an integer each. Six products leave out s1 s2' + s2 s1' and s2 s2' of a term:
 // `square` is the sum of s1 s1 + s2 s2.
-uvec4 numbers_of_block(uint exponent, uint sum, uint count, uint square, bool is_exact)
-{
+uvec4 numbers_of_block(uint exponent, uint sum, uint count, uint square, bool is_exact) {
     if (exponent > LARGEST_EXPONENT || count == 0u) {
         return uvec4(0u, 0u, 0u, exponent > LARGEST_EXPONENT ? IS_OUT : 0u);
     }
@@ -112,12 +108,8 @@ uvec4 numbers_of_block(uint exponent, uint sum, uint count, uint square, bool is
     return uvec4(floatBitsToUint(power), floatBitsToUint(magnitudes), floatBitsToUint(both), unit << 23u | (is_exact ? IS_EXACT : 0u));
 }
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     uint lines = parameters.row_tiles;
     uint copies = parameters.column_tiles;
     uint own = index_in_group();

@@ -21,8 +21,7 @@ shared uint parts[INVOCATIONS];
 shared uint bounds[INVOCATIONS];
 
 // Where a result of a tile lies, by its number.
-uvec2 place_of(uint number)
-{
+uvec2 place_of(uint number) {
     uint invocation = number / 32u;
     uint subgroup = invocation / 32u;
     uint lane = invocation % 32u;
@@ -33,8 +32,7 @@ uvec2 place_of(uint number)
 }
 
 // In their order, segment by segment.
-uint sum_in_order(Batch batch, uint row, uint column)
-{
+uint sum_in_order(Batch batch, uint row, uint column) {
     uint total = exact_sum(batch, row, column, 0u, min(SEGMENT, parameters.terms));
     for (uint first = SEGMENT; first < parameters.terms; first += SEGMENT) {
         total = sum_plus(total, exact_sum(batch, row, column, first, min(first + SEGMENT, parameters.terms)));
@@ -42,12 +40,8 @@ uint sum_in_order(Batch batch, uint row, uint column)
     return total;
 }
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     uint count = words_rest[REST_COUNT(group)];
     if (count == 0u || count > MOST_APART) {
         return;

@@ -231,15 +231,13 @@ shared uvec4 numbers[4u * NUMBERS];
     barrier();
 
 // Whether a sum is, by the bits of what its error may be beyond what is stated, which is not positive then.
-bool is_certified(uint excess, uint row, uint column)
-{
+bool is_certified(uint excess, uint row, uint column) {
     uint right = TILE_ROWS + column;
     return int(excess) <= 0 && (numbers[row / 4u][row % 4u] | numbers[right / 4u][right % 4u]) == 0u;
 }
 
 // How many bits all invocations of the work group have set.
-uint count_of_all(uint own, uint mask)
-{
+uint count_of_all(uint own, uint mask) {
     barrier();
     MASK(own) = uint(bitCount(mask));
     for (uint half_ = INVOCATIONS / 2u; half_ > 0u; half_ /= 2u) {
@@ -252,12 +250,8 @@ uint count_of_all(uint own, uint mask)
     return MASK(0u);
 }
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     uint own = index_in_group();
 #ifdef ADDS_OTHERS
     if (words_rest[REST_COUNT(group)] == 0u) {

@@ -6,14 +6,10 @@
 
 layout(local_size_x = INVOCATIONS) in;
 
-uint weight_bits(uint index, bool is_inside)
-{
-    return is_inside ? operand(LOAD(OPERAND, words_packed, index)) : 0u;
-}
+uint weight_bits(uint index, bool is_inside) { return is_inside ? operand(LOAD(OPERAND, words_packed, index)) : 0u; }
 
 // A segment's sum by its definition, as in block_products.glsl.
-uint exact_sum_of_floats(uint row, uint weights, uint first, uint end)
-{
+uint exact_sum_of_floats(uint row, uint weights, uint first, uint end) {
     uint sum = 0u;
     for (uint iteration = first; iteration < end; iteration += 8u) {
         for (uint term = iteration; term < min(iteration + 8u, end); ++term) {
@@ -29,12 +25,8 @@ uint exact_sum_of_floats(uint row, uint weights, uint first, uint end)
     return sum;
 }
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     FIND_EXPERT
     uint row = min(group % parameters.row_tiles, parameters.rows - 1u);
     uint own_column = group / parameters.row_tiles * INVOCATIONS + index_in_group();

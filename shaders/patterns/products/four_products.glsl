@@ -11,8 +11,7 @@ spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [
 int dot_of_words(int a, int b, spirv_literal int packed_format);
 uint four_products(uint a, uint b) { return uint(dot_of_words(int(a), int(b), 0)); }
 #else
-uint four_products(uint a, uint b)
-{
+uint four_products(uint a, uint b) {
     int sum = 0;
     [[unroll]] for (int first = 0; first < 32; first += 8) {
         sum += bitfieldExtract(int(a), first, 8) * bitfieldExtract(int(b), first, 8);

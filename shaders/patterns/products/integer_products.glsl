@@ -34,11 +34,7 @@ layout(constant_id = 2) const bool HAS_LEFT_ZERO = false;
 layout(constant_id = 3) const bool HAS_RIGHT_ZERO = false;
 
 layout(push_constant) uniform Parameters {
-    uint base_left;
-    uint base_right;
-    uint base_addend;
-    uint base_zero;
-    uint base_output;
+    uint base_left, base_right, base_addend, base_zero, base_output;
 #include "products/matrix_parameters.glsl"
 } parameters;
 
@@ -56,12 +52,8 @@ uint operand(uint bits) { return bits; }
 
 #include "products/matrix_operands.glsl"
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     uint tiles_of_one = parameters.row_tiles * parameters.column_tiles;
     uint tile_number = group % tiles_of_one;
     uint first_row = tile_number % parameters.row_tiles * BLOCK;

@@ -114,20 +114,16 @@ layout(push_constant) uniform Parameters {
 #if ADDS_SEGMENTS
     uint base_totals;
 #else
-    uint base_left;
-    uint base_right;
+    uint base_left, base_right;
 #endif
     uint base_addend;
 #if HAS_EPILOGUE && CONVOLUTION
-    uint base_mean;
-    uint base_factor;
-    uint base_bias;
+    uint base_mean, base_factor, base_bias;
 #endif
 #if HAS_EPILOGUE
     uint base_residual;
 #elif defined(RIGHT_IS_PACKED)
-    uint base_scale;
-    uint base_zero;
+    uint base_scale, base_zero;
 #elif defined(READS_REST)
     uint base_rest;
 #endif
@@ -179,8 +175,7 @@ uint left_bits(Batch batch, uint row, uint term) { return operand(LOAD(OPERAND, 
 #endif
 
 // The result that is stored: of a complete sum. With a graph's epilogue the residual is what that adds.
-uint finished_beside(Batch batch, uint sum, uint residual, uint row, uint column)
-{
+uint finished_beside(Batch batch, uint sum, uint residual, uint row, uint column) {
 #if CONVOLUTION
     uint value = as_result(uintBitsToFloat(sum));
 #else
@@ -200,8 +195,7 @@ uint finished_beside(Batch batch, uint sum, uint residual, uint row, uint column
 #endif
     return APPLIES_RELU ? FORM(larger, OPERAND)(result, 0u) : result;
 }
-uint finished(Batch batch, uint sum, uint row, uint column)
-{
+uint finished(Batch batch, uint sum, uint row, uint column) {
     uint residual = 0u;
 #if HAS_EPILOGUE
     if (EPILOGUE_ADDS) {
@@ -213,8 +207,7 @@ uint finished(Batch batch, uint sum, uint row, uint column)
 
 #if !ADDS_SEGMENTS && !COUNTS_TERMS
 // A segment's sum goes into the total. True when that is complete and is to be finished here: then `sum` is the total.
-bool is_complete(Batch batch, inout uint sum, uint row, uint column, uint segment)
-{
+bool is_complete(Batch batch, inout uint sum, uint row, uint column, uint segment) {
     if (SEGMENTS_COME == ONE_SEGMENT) {
         return true;
     }
@@ -231,8 +224,7 @@ bool is_complete(Batch batch, inout uint sum, uint row, uint column, uint segmen
 #endif
 
 #if !COUNTS_TERMS
-void store_result(Batch batch, uint result, uint row, uint column)
-{
+void store_result(Batch batch, uint result, uint row, uint column) {
     STORE(OPERAND_BITS, words_output, output_index(batch, row, column), result);
 }
 #endif

@@ -7,8 +7,7 @@ layout(local_size_x = 64) in;
 // Lines that a tile has: there are so many of each chunk as all tiles have.
 layout(constant_id = 20) const uint TILE_ROWS = 1u;
 
-void main()
-{
+void main() {
     uint group = work_group_index();
     uint chunks = (parameters.terms + (CHUNK - 1u)) / CHUNK;
     uint lines = parameters.row_tiles * TILE_ROWS;

@@ -17,8 +17,7 @@ layout(constant_id = 37) const bool EPILOGUE_APPLIES_GELU = false;
 // Where what is added at last lies, for a place of the output.
 uint residual_index(uint output_index) { return output_index - BASE(RESULT_BITS, output) + BASE(RESULT_BITS, residual); }
 
-uint with_epilogue(Batch batch, uint result, uint residual, uint row, uint column)
-{
+uint with_epilogue(Batch batch, uint result, uint residual, uint row, uint column) {
     if (HAS_ADDEND && ADDEND_IS_APART) {
         result = FORM(add, OPERAND)(result, LOAD(OPERAND, words_addend, addend_index(batch, row, column)));
     }

@@ -2,8 +2,7 @@
 #ifndef PRODUCT_OPERANDS_GLSL
 #define PRODUCT_OPERANDS_GLSL
 
-Batch batch_at(uint number, uint batches, uint segment)
-{
+Batch batch_at(uint number, uint batches, uint segment) {
     uint outer = number / parameters.inner_batches;
     uint inner = number % parameters.inner_batches;
     uint totals = (SEGMENTS_COME == PARALLEL ? segment * batches + number : number) * (parameters.rows * parameters.columns);
@@ -38,12 +37,10 @@ uint right_index(Column column, uint term) { return column.first + term * parame
 
 #endif
 
-uint addend_index(Batch batch, uint row, uint column)
-{
+uint addend_index(Batch batch, uint row, uint column) {
     return batch.addend + row * parameters.addend_row + column * parameters.addend_column;
 }
-uint output_index(Batch batch, uint row, uint column)
-{
+uint output_index(Batch batch, uint row, uint column) {
     return batch.results + row * parameters.output_row + column * parameters.output_column;
 }
 

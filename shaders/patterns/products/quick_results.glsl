@@ -8,8 +8,7 @@
 // Whether addends of columns 4n to 4n + 3 lie behind one another, at multiples of four elements.
 layout(constant_id = 43) const bool ADDEND_HAS_FOURS = false;
 
-uvec2 addend_four(Batch batch, uint row, uint column)
-{
+uvec2 addend_four(Batch batch, uint row, uint column) {
     uint index = addend_index(batch, row, column);
     if (ADDEND_HAS_FOURS) {
         return pairs_addend[index >> 2u];
@@ -26,8 +25,7 @@ uvec2 addend_four(Batch batch, uint row, uint column)
 #define AS_ROUNDED(numbers) unpacked_four(packed_four(numbers) | parameters.first_segment)
 
 // `needs_slow_path` is set where one is not finite.
-uvec2 quick_results(vec4 sums, uvec2 addend, uvec2 residual, inout bool needs_slow_path)
-{
+uvec2 quick_results(vec4 sums, uvec2 addend, uvec2 residual, inout bool needs_slow_path) {
     precise vec4 values = sums;
     if (!RESULTS_ARE_SUMS) {
         values = values * uintBitsToFloat(parameters.alpha);
@@ -56,8 +54,7 @@ uvec2 quick_results(vec4 sums, uvec2 addend, uvec2 residual, inout bool needs_sl
 }
 
 // Four results, whatever they are.
-uvec2 any_results(Batch batch, uvec4 sums, uint row, uint column)
-{
+uvec2 any_results(Batch batch, uvec4 sums, uint row, uint column) {
     uvec2 results = uvec2(0u);
     [[dont_unroll]] for (uint part = 0u; part < 4u; ++part) {
         results[part >> 1u] |= finished(batch, sums[part], row, column + part) << ((part & 1u) * 16u);

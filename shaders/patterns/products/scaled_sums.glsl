@@ -16,13 +16,7 @@ layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     uint base_sums; // where operands begin in their buffers, in words
-    uint base_left_scale;
-    uint base_right_scale;
-    uint base_scale;
-    uint base_zero;
-    uint base_bias;
-    uint base_output;
-    uint work_items;
+    uint base_left_scale, base_right_scale, base_scale, base_zero, base_bias, base_output, work_items;
     uint elements; // of the output
 } parameters;
 
@@ -54,13 +48,7 @@ layout(constant_id = 4) const bool HAS_BIAS = false;
 OUTPUT_AXIS(0, 5) OUTPUT_AXIS(1, 13) OUTPUT_AXIS(2, 21) OUTPUT_AXIS(3, 29)
 
 struct Positions {
-    uint sums;
-    uint left_scale;
-    uint right_scale;
-    uint scale;
-    uint zero;
-    uint bias;
-    uint result;
+    uint sums, left_scale, right_scale, scale, zero, bias, result;
 };
 
 uint result_of(Positions positions);
@@ -81,8 +69,7 @@ uint result_of(Positions positions);
     }
 
 // Where the operands of an element of the output lie, by its number in the order of memory.
-Positions positions_of(uint element)
-{
+Positions positions_of(uint element) {
     Positions positions = Positions(0u, 0u, 0u, 0u, 0u, 0u, 0u);
     uint rest = element;
     MOVE_ALONG(0) MOVE_ALONG(1) MOVE_ALONG(2)
@@ -95,12 +82,8 @@ Positions positions_of(uint element)
 #include "packed_results.glsl"
 #endif
 
-void main()
-{
-    uint item = invocation_index();
-    if (item >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_ITEM(item)
 #if OUTPUT_BITS < 32
     if (OUTPUT_PACKED) {
         store_word(item);

@@ -11,25 +11,10 @@ layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     uint base_left; // where operands begin in their buffers, in words
-    uint base_right;
-    uint base_left_zero;
-    uint base_right_zero;
-    uint base_sums;
-    uint work_items;
-    uint rows;
-    uint columns;
-    uint channels;
-    uint first_term;
+    uint base_right, base_left_zero, base_right_zero, base_sums, work_items, rows, columns, channels, first_term;
     uint end_term;
     uint left_batch; // what a step along an axis adds to an operand's element
-    uint left_channel;
-    uint left_row;
-    uint left_term;
-    uint right_batch;
-    uint right_channel;
-    uint right_term;
-    uint right_column;
-    uint left_zero_row;
+    uint left_channel, left_row, left_term, right_batch, right_channel, right_term, right_column, left_zero_row;
     uint right_zero_column;
 } parameters;
 
@@ -52,12 +37,8 @@ bool is_below_i32(uint x, uint y) { return int(x) < int(y); }
 bool is_below_u32(uint x, uint y) { return x < y; }
 #define IS_BELOW FORM(is_below, LEFT)
 
-void main()
-{
-    uint item = invocation_index();
-    if (item >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_ITEM(item)
     uint column = item % parameters.columns;
     uint rest = item / parameters.columns;
     uint row = rest % parameters.rows;

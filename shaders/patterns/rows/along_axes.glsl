@@ -65,8 +65,7 @@ struct Peak {
 };
 
 // The element of higher rank; of two of the same rank the one in the lower place.
-Peak peak_of(Peak a, Peak b)
-{
+Peak peak_of(Peak a, Peak b) {
     bool takes_b = b.rank > a.rank || (b.rank == a.rank && b.offset < a.offset);
     return Peak(takes_b ? b.rank : a.rank, takes_b ? b.offset : a.offset);
 }
@@ -78,8 +77,7 @@ int rank_of(uint x) { return is_nan_f32(x) ? NAN_RANK : signed_magnitude(x); }
 // The first of a lane's largest elements: they come in rising order.
 #define Extremes Peak
 #define NO_EXTREMES Peak(BELOW_ALL, 0xffffffffu)
-Extremes extremes_with(Extremes seen, uint x, uint offset)
-{
+Extremes extremes_with(Extremes seen, uint x, uint offset) {
     int rank = rank_of(x);
     bool is_higher = rank > seen.rank || seen.offset == 0xffffffffu;
     return Peak(is_higher ? rank : seen.rank, is_higher ? offset : seen.offset);
@@ -90,16 +88,13 @@ Extremes extremes_with(Extremes seen, uint x, uint offset)
 // compared as signed numbers have the positive ones in their order, and compared as unsigned the negative ones in reverse.
 struct Extremes {
     int greatest_signed;
-    uint least;
-    uint greatest;
+    uint least, greatest;
 };
 #define NO_EXTREMES Extremes(int(0x80000000u), 0xffffffffu, 0u)
-Extremes extremes_with(Extremes seen, uint x, uint offset)
-{
+Extremes extremes_with(Extremes seen, uint x, uint offset) {
     return Extremes(max(seen.greatest_signed, int(x)), min(seen.least, x), max(seen.greatest, x));
 }
-Peak peak_of_extremes(Extremes seen, uint lane)
-{
+Peak peak_of_extremes(Extremes seen, uint lane) {
     bool has_nan = seen.greatest_signed > int(INFINITY_F32) || seen.greatest > (SIGN_F32 | INFINITY_F32);
     uint largest = seen.greatest_signed >= 0 ? uint(seen.greatest_signed) : seen.least;
     return Peak(has_nan ? NAN_RANK : signed_magnitude(largest), lane);
@@ -118,8 +113,7 @@ uint row_output;
         row_input += coordinate * STRIDE_input_##axis; \
         row_output += coordinate * STRIDE_output_##axis; \
     }
-void move_to_row(uint row)
-{
+void move_to_row(uint row) {
     row_input = BASE(INPUT_0_BITS, input_0);
     row_output = BASE(OUTPUT_BITS, output);
     MOVE_TO_ROW(0) MOVE_TO_ROW(1) MOVE_TO_ROW(2) MOVE_TO_ROW(3)
@@ -134,8 +128,7 @@ void move_to_row(uint row)
         offset += coordinate * STRIDE_##name##_##axis; \
     }
 #define POSITION_IN(name) \
-    uint offset_in_##name(uint element) \
-    { \
+    uint offset_in_##name(uint element) { \
         uint offset = row_##name; \
         MOVE_ALONG(name, 0) MOVE_ALONG(name, 1) MOVE_ALONG(name, 2) MOVE_ALONG(name, 3) \
         MOVE_ALONG(name, 4) MOVE_ALONG(name, 5) MOVE_ALONG(name, 6) MOVE_ALONG(name, 7) \
@@ -176,8 +169,7 @@ uint staged_row; // where this invocation's row begins in it
 #endif
 
 // Four neighbours as float32.
-void load_block(uint first, out uint x[4])
-{
+void load_block(uint first, out uint x[4]) {
     if (IS_STAGED) {
         for (uint k = 0u; k < 4u; ++k) {
             x[k] = first + k < ROW_LENGTH ? STAGED_AT(first + k) : BEHIND_THE_ROW;
@@ -209,8 +201,7 @@ void load_block(uint first, out uint x[4])
 }
 
 // Four neighbours, of which some may lie behind the row's end.
-void store_block(uint first, uint results[4])
-{
+void store_block(uint first, uint results[4]) {
     if (IS_STAGED) {
         for (uint k = 0u; k < 4u; ++k) {
             if (first + k < ROW_LENGTH) {
@@ -244,10 +235,7 @@ uint bits_of_rank(int rank) { return (uint(rank) & SIGN_F32) | uint(rank < 0 ? -
 // What is infinite or NaN at its peak has no sum, and what is -infinity throughout.
 bool has_sum(Peak peak) { return peak.rank < int(INFINITY_F32) && peak.rank > -int(INFINITY_F32); }
 
-PowerBasis basis_of(Peak peak)
-{
-    return basis_of_peak(as_float32(bits_of_rank(peak.rank)));
-}
+PowerBasis basis_of(Peak peak) { return basis_of_peak(as_float32(bits_of_rank(peak.rank))); }
 
 // How the sums of lanes are added, and then those of chains.
 #if ROW_ACCESS_ORDER == LONG
@@ -261,15 +249,13 @@ PowerBasis basis_of(Peak peak)
 #endif
 
 // The differences of four neighbours where nothing is shifted, and none is far below the peak.
-void take_elements(uint x[4], out float differences[4])
-{
+void take_elements(uint x[4], out float differences[4]) {
     differences[0] = uintBitsToFloat(x[0]);
     differences[1] = uintBitsToFloat(x[1]);
     differences[2] = uintBitsToFloat(x[2]);
     differences[3] = uintBitsToFloat(x[3]);
 }
-void take_differences(uint x[4], PowerBasis basis, bool has_far, out float differences[4])
-{
+void take_differences(uint x[4], PowerBasis basis, bool has_far, out float differences[4]) {
     take_elements(x, differences);
     if (has_far || is_shifted(basis.shift)) {
         differences[0] = bounded(x[0], difference_of(x[0], basis.shift), basis);
@@ -286,15 +272,13 @@ void take_differences(uint x[4], PowerBasis basis, bool has_far, out float diffe
         terms[k] = Double(is_peak ? 0.0 : terms[k].high, is_peak ? 0.0 : terms[k].low); \
         has_peak = has_peak && !is_peak; \
     }
-void leave_out_peak(uint x[4], Peak peak, inout bool has_peak, inout Double terms[4])
-{
+void leave_out_peak(uint x[4], Peak peak, inout bool has_peak, inout Double terms[4]) {
     uint peak_bits = bits_of_rank(peak.rank);
     uint sensible_bits = peak.rank == 0 ? MAGNITUDE_F32 : 0xffffffffu; // both zeros have one rank
     LEAVE_OUT_PEAK(0) LEAVE_OUT_PEAK(1) LEAVE_OUT_PEAK(2) LEAVE_OUT_PEAK(3)
 }
 
-void take_slow_path(uint x[4], PowerBasis basis, ROW row, bool has_far, inout uint results[4])
-{
+void take_slow_path(uint x[4], PowerBasis basis, ROW row, bool has_far, inout uint results[4]) {
     if (has_slow_path_results(has_far, row)) {
         results[0] = slow_path_result_of(results[0], x[0], basis, row);
         results[1] = slow_path_result_of(results[1], x[1], basis, row);
@@ -305,8 +289,7 @@ void take_slow_path(uint x[4], PowerBasis basis, ROW row, bool has_far, inout ui
 
 // Four neighbours' results.
 void take_results(
-    uint x[4], Double terms[4], PowerBasis basis, ROW row, bool has_far, bool row_has_sum, out uint results[4])
-{
+    uint x[4], Double terms[4], PowerBasis basis, ROW row, bool has_far, bool row_has_sum, out uint results[4]) {
     results[0] = result_of(uintBitsToFloat(x[0]), terms[0], row);
     results[1] = result_of(uintBitsToFloat(x[1]), terms[1], row);
     results[2] = result_of(uintBitsToFloat(x[2]), terms[2], row);

@@ -3,8 +3,7 @@
 #define KEEP_AGAIN(name) TERMS_AGAIN(name)
 #define EACH_BLOCK(DO) for (uint first = 0u; first < ROW_LENGTH; first += 4u) DO(0, first)
 
-void main()
-{
+void main() {
     uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
     uint row_number = group * 256u + index_in_group();
     if (row_number >= parameters.work_items) {

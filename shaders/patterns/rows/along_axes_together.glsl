@@ -16,16 +16,14 @@ shared uint shared_offsets[INVOCATIONS];
 #ifdef RESULT_WITHOUT_SUM
 #define higher_peak(a, b) peak_of(a, b)
 #else
-Peak higher_peak(Peak a, Peak b)
-{
+Peak higher_peak(Peak a, Peak b) {
     bool takes_b = b.rank > a.rank;
     return Peak(takes_b ? b.rank : a.rank, takes_b ? b.offset : a.offset);
 }
 #endif
 
 // Of all lanes' peaks the highest. Chains end where they began: no other one reads there.
-Peak peak_of_lanes(Peak own)
-{
+Peak peak_of_lanes(Peak own) {
     if (LANES_PER_ROW == 1u) {
         return own;
     }
@@ -56,8 +54,7 @@ shared float shared_highs[INVOCATIONS];
 shared float shared_lows[INVOCATIONS];
 
 // What is made of all lanes' sum; made once, by the first lane.
-uvec3 row_words_of_lanes(Double own, PowerBasis basis)
-{
+uvec3 row_words_of_lanes(Double own, PowerBasis basis) {
     if (LANES_PER_ROW == 1u) {
         return row_words_of(complete_sum(with_next_sum(FIRST_OF_SUMS, own)), basis);
     }
@@ -116,8 +113,7 @@ uvec3 row_words_of_lanes(Double own, PowerBasis basis)
 
 #if ROW_ACCESS_ORDER == IN_REGISTERS
 // All rows of the work group, from an element of the tensor on.
-void load_rows(uint first, uint count)
-{
+void load_rows(uint first, uint count) {
     uint begin = BASE(INPUT_0_BITS, input_0) + first;
     for (uint element = slot; element < count; element += INVOCATIONS) {
         staged[element] = FORM(widened, INPUT_0)(LOAD(INPUT_0, words_input_0, begin + element));
@@ -126,8 +122,7 @@ void load_rows(uint first, uint count)
 }
 
 // Words that hold elements of others, too, are changed by atomics.
-void store_rows(uint first, uint count)
-{
+void store_rows(uint first, uint count) {
     barrier();
     uint begin = BASE(OUTPUT_BITS, output) + first;
 #if OUTPUT_BITS == 32
@@ -156,8 +151,7 @@ void store_rows(uint first, uint count)
 #define DECLARE_X(name) uint x_##name[4];
 #define DECLARE_TERMS(name) Double terms_##name[4];
 
-void main()
-{
+void main() {
     uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
     slot = index_in_group();
     lane = LANES_ARE_NEIGHBOURS ? slot % LANES_PER_ROW : slot / ROWS_PER_GROUP;

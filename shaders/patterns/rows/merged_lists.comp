@@ -25,12 +25,8 @@ BUFFER(1, merged)
 
 #include "rows/candidates.glsl"
 
-void main()
-{
-    uint item = invocation_index();
-    if (item >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_ITEM(item)
     uint pairs = (parameters.lists + 1u) / 2u;
     uint within = item % (2u * parameters.list_length);
     uint merged = item / (2u * parameters.list_length);

@@ -4,12 +4,8 @@
 #define WRITES_RESULTS
 #include "rows/ordered_rows.glsl"
 
-void main()
-{
-    uint item = invocation_index();
-    if (item >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_ITEM(item)
     uint number = item % parameters.kept;
     write_result(start_of(item / parameters.kept), number, POSITION_OF(CANDIDATE_AT(lists, item)));
 }

@@ -22,8 +22,7 @@ layout(push_constant) uniform Parameters {
     uint base_lists;
 #endif
 #ifdef WRITES_RESULTS
-    uint base_values;
-    uint base_positions;
+    uint base_values, base_positions;
 #endif
     uint work_items; // invocations, or work groups
     uint row_length;
@@ -68,9 +67,7 @@ layout(constant_id = 41) const bool POSITIONS_ARE_PAIRS = false; // of 64 bits
 
 // Where a row begins in each operand, in elements.
 struct RowStart {
-    uint input_;
-    uint values;
-    uint positions;
+    uint input_, values, positions;
 };
 
 #define MOVE_TO_ROW(axis) \
@@ -81,8 +78,7 @@ struct RowStart {
         start.values += coordinate * STRIDE_values_##axis; \
         start.positions += coordinate * STRIDE_positions_##axis; \
     }
-RowStart start_of(uint row)
-{
+RowStart start_of(uint row) {
     RowStart start = RowStart(0u, 0u, 0u);
     MOVE_TO_ROW(0) MOVE_TO_ROW(1) MOVE_TO_ROW(2) MOVE_TO_ROW(3) MOVE_TO_ROW(4) MOVE_TO_ROW(5) MOVE_TO_ROW(6) MOVE_TO_ROW(7)
     return start;
@@ -101,23 +97,20 @@ RowStart start_of(uint row)
 #define SIGN_OF_WORD 0x80000000u
 
 // A number whose bits are a sign and a magnitude, the sign in the highest bit: both zeros are equal, the least key is above 0.
-uint key_of_float(uint bits, bool is_nan)
-{
+uint key_of_float(uint bits, bool is_nan) {
     uint rising = (bits & SIGN_OF_WORD) != 0u ? 0u - bits : bits + SIGN_OF_WORD;
     uint key = SMALLEST_FIRST ? 0u - rising : rising;
     return is_nan ? 0u : key;
 }
 
 #if UNIT_BITS == 64
-CANDIDATE candidate_of(uvec2 element, uint position)
-{
+CANDIDATE candidate_of(uvec2 element, uint position) {
     uint high = ELEMENT_FORM == SIGNED_FORM ? element.y ^ SIGN_OF_WORD : element.y;
     uint mask = SMALLEST_FIRST ? 0xffffffffu : 0u;
     return MAKE_CANDIDATE(high ^ mask, element.x ^ mask, position);
 }
 #else
-CANDIDATE candidate_of(uint element, uint position)
-{
+CANDIDATE candidate_of(uint element, uint position) {
     uint bits = element << (32 - UNIT_BITS); // what decides stands at the top
     uint key = ELEMENT_FORM == SIGNED_FORM ? bits ^ SIGN_OF_WORD : bits;
     key ^= SMALLEST_FIRST ? 0xffffffffu : 0u;
@@ -131,15 +124,13 @@ CANDIDATE candidate_of(uint element, uint position)
 }
 #endif
 
-CANDIDATE candidate_at(uint row_start, uint position)
-{
+CANDIDATE candidate_at(uint row_start, uint position) {
     return candidate_of(LOAD_ELEMENT(row_start + position * INPUT_STEP), position);
 }
 
 #ifdef WRITES_RESULTS
 // Stores the element in a place of a row, and the place, as a result of that number.
-void write_result(RowStart start, uint number, uint position)
-{
+void write_result(RowStart start, uint number, uint position) {
     uint target = start.values + number * VALUES_STEP;
 #if UNIT_BITS == 64
     pairs_values[(BASE_WORD(values) >> 1u) + target] = LOAD_ELEMENT(start.input_ + position * INPUT_STEP);

@@ -3,12 +3,8 @@
 // nobody, and tiles are short.
 #include "rows/ordered_rows.glsl"
 
-void main()
-{
-    uint item = invocation_index();
-    if (item >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_ITEM(item)
     uint within = item % parameters.tile;
     uint list = item / parameters.tile;
     uint first = list % parameters.tiles * parameters.tile;

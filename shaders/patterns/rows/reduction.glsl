@@ -48,8 +48,7 @@ EACH_STATE_WORD(SHARED_WORD)
 #define READ_SHARED(n) words[n] = shared_##n[slot];
 #define WRITE_SHARED(n) shared_##n[slot] = state_word_##n(state);
 
-State shared_state(uint slot)
-{
+State shared_state(uint slot) {
     uint words[STATE_WORDS];
     EACH_USUAL_STATE_WORD(READ_SHARED)
     EACH_SLOW_PATH_STATE_WORD(NO_WORD)
@@ -59,8 +58,7 @@ State shared_state(uint slot)
     return state_of_words(words);
 }
 
-void share_state(uint slot, State state)
-{
+void share_state(uint slot, State state) {
     EACH_USUAL_STATE_WORD(WRITE_SHARED)
     if (HAS_SLOW_PATH_WORDS(slot)) {
         EACH_SLOW_PATH_STATE_WORD(WRITE_SHARED)
@@ -69,8 +67,7 @@ void share_state(uint slot, State state)
 
 #if PARTIALS
 #define ELEMENTS_OF_STEP 1u
-State state_at(uint first)
-{
+State state_at(uint first) {
     uint words[STATE_WORDS];
     uint offset = parameters.base_input + row_number * parameters.row_length + first;
     uint step = parameters.rows * parameters.row_length;
@@ -86,8 +83,7 @@ State state_at(uint first)
 
 #if SEVERAL_LANES && defined(HAS_ANY_ORDER) && !PARTIALS
 // A tile of the chunk, as it lies in memory.
-State lanes_state(uint lane, uint begin, uint end)
-{
+State lanes_state(uint lane, uint begin, uint end) {
     uint tile = ((end - begin) / 4u / INVOCATIONS_OF_CHUNK + 1u) * 4u;
     uint first = begin + lane / LANES_OF_INVOCATION * tile;
     uint stop = min(first + tile, end);
@@ -109,8 +105,7 @@ State lanes_state(uint lane, uint begin, uint end)
 }
 #else
 // What the elements of a lane from `begin` to `end` of the row come to.
-State lane_state(uint lane, uint begin, uint end)
-{
+State lane_state(uint lane, uint begin, uint end) {
     const uint step = ELEMENTS_OF_STEP * LANES_OF_CHUNK;
     State state = EMPTY_STATE;
     for (uint first = begin + lane * ELEMENTS_OF_STEP; first < end; first += 4u * step) {
@@ -191,8 +186,7 @@ State lane_state(uint lane, uint begin, uint end)
 // What neighbouring lanes come to. (An invocation that has one lane only is a shader of its own, for those drivers that compile what constants
 // exclude.)
 #if SEVERAL_LANES
-State fours_state(uint lane, uint begin, uint end)
-{
+State fours_state(uint lane, uint begin, uint end) {
     State state = EMPTY_STATE;
     for (uint i = 0u; i < 4u; ++i) {
         state = joined(state, lane_state(lane + i, begin, end));
@@ -210,8 +204,7 @@ JOINED_BY_FOURS(lanes_state, LANES_OF_INVOCATION, State, EMPTY_STATE, fours_stat
 // The same of states that have nothing rare.
 #define QUICK_STATE_AT(first) \
     quick_state_at(parameters.base_input + row_number * parameters.row_length + (first), parameters.rows * parameters.row_length)
-QuickState quick_lanes_state(uint lane, uint begin, uint end)
-{
+QuickState quick_lanes_state(uint lane, uint begin, uint end) {
     const uint step = LANES_OF_CHUNK;
     QuickState state = NO_QUICK_STATE;
     uint first = begin + lane;
@@ -242,8 +235,7 @@ QuickState quick_lanes_state(uint lane, uint begin, uint end)
 // Four lanes at once: their blocks are neighbours in memory. A chunk has whole fours of blocks, or counts what is there.
 #define COUNT_FROM(at) (HAS_WHOLE_FOURS ? 4u : min(end - min(at, end), 4u))
 #define BLOCK_FROM(at) load_block(HAS_WHOLE_FOURS || at < end ? at : begin, HAS_WHOLE_FOURS ? 4u : max(COUNT_FROM(at), 1u))
-QuickState quick_fours_state(uint lane, uint begin, uint end)
-{
+QuickState quick_fours_state(uint lane, uint begin, uint end) {
     const uint step = ELEMENTS_OF_STEP * LANES_OF_CHUNK;
     QuickState a = NO_QUICK_STATE;
     QuickState b = NO_QUICK_STATE;
@@ -274,8 +266,7 @@ QuickState quick_fours_state(uint lane, uint begin, uint end)
 }
 JOINED_BY_FOURS(quick_lanes_state, LANES_OF_INVOCATION, QuickState, NO_QUICK_STATE, quick_fours_state, quick_joined)
 #else
-QuickState quick_lanes_state(uint lane, uint begin, uint end)
-{
+QuickState quick_lanes_state(uint lane, uint begin, uint end) {
     const uint step = ELEMENTS_OF_STEP * LANES_OF_CHUNK;
     QuickState state = NO_QUICK_STATE;
     for (uint first = begin + lane * ELEMENTS_OF_STEP; first < end; first += 4u * step) {
@@ -322,8 +313,7 @@ QuickState quick_lanes_state(uint lane, uint begin, uint end)
 #include "rows/tile_states.glsl"
 layout(constant_id = 15) const uint TILES = 1u; // of a chunk
 bool are_tiles_right;
-TileState tile_at(uint number)
-{
+TileState tile_at(uint number) {
     uint offset = TILE_OFFSET(parameters.base_companion, number, row_number);
     uint step = TILE_STEP(TILES * parameters.chunks);
     uint words[TILE_WORDS];
@@ -334,8 +324,7 @@ TileState tile_at(uint number)
 #endif
     return tile_of_words(words);
 }
-TileState fours_of_tiles(uint number, uint begin, uint end)
-{
+TileState fours_of_tiles(uint number, uint begin, uint end) {
     TileState tile = tile_at(number);
     for (uint i = 1u; i < 4u; ++i) {
         tile = tiles_joined(tile, tile_at(number + i));
@@ -343,8 +332,7 @@ TileState fours_of_tiles(uint number, uint begin, uint end)
     return tile;
 }
 JOINED_BY_FOURS(several_tiles, TILES, TileState, EMPTY_TILE, fours_of_tiles, tiles_joined)
-TileState chunk_of_tiles(uint chunk, out bool are_right)
-{
+TileState chunk_of_tiles(uint chunk, out bool are_right) {
     are_tiles_right = true;
     TileState tile = EMPTY_TILE;
     if (TILES == 1u) {
@@ -362,8 +350,7 @@ TileState chunk_of_tiles(uint chunk, out bool are_right)
 #else
 #define RESULT uint
 #endif
-void store_result(uint offset, RESULT result)
-{
+void store_result(uint offset, RESULT result) {
 #ifdef RESULT_IS_WIDE
     if (OUTPUT_WIDTH == 64u) {
         offset = (parameters.base_output >> 1u) + offset;
@@ -390,8 +377,7 @@ struct Chunk {
     uint number; // in its row
     bool is_there;
 };
-Chunk begin_chunk(uint in_group)
-{
+Chunk begin_chunk(uint in_group) {
     uint number = work_group_index() * CHUNKS_OF_GROUP + in_group;
     bool is_there = number < parameters.rows * parameters.chunks;
     number = is_there ? number : 0u;
@@ -401,8 +387,7 @@ Chunk begin_chunk(uint in_group)
     return Chunk(ROWS_ARE_NEIGHBOURS ? number / parameters.rows : number % parameters.chunks, is_there);
 }
 
-void finish(Chunk chunk, State state)
-{
+void finish(Chunk chunk, State state) {
     if (!chunk.is_there) {
         return;
     }
@@ -416,8 +401,7 @@ void finish(Chunk chunk, State state)
     }
 }
 
-void main()
-{
+void main() {
     uint slot = index_in_group();
     uint in_chunk = ROWS_ARE_NEIGHBOURS ? slot / CHUNKS_OF_GROUP : slot % INVOCATIONS_OF_CHUNK;
     Chunk chunk = begin_chunk(ROWS_ARE_NEIGHBOURS ? slot % CHUNKS_OF_GROUP : slot / INVOCATIONS_OF_CHUNK);

@@ -13,17 +13,13 @@
 layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
-    uint base_input;
-    uint base_companion;
-    uint base_output;
-    uint rows;
+    uint base_input, base_companion, base_output, rows;
     uint row_length; // in elements: of the input, or states
     uint chunks;     // of a row
     uint elements;   // of a row of the input
     uint function;   // MODE and, 256 times, ENDING
     uint sizes[8];   // of the row's own axes, the last one first, then of those that lead from row to row
-    uint input_strides[8];
-    uint output_strides[8];
+    uint input_strides[8], output_strides[8];
 } parameters;
 
 #define LANES 4
@@ -73,8 +69,7 @@ uint row_input;
 uint row_number;
 
 // Moves along the axes that lead from row to row.
-uint row_offset(uint row, bool of_input)
-{
+uint row_offset(uint row, bool of_input) {
     uint offset = 0u;
     for (uint axis = 0u; axis < OTHER_AXES; ++axis) {
         uint size = parameters.sizes[ROW_AXES + axis];
@@ -87,8 +82,7 @@ uint row_offset(uint row, bool of_input)
     return offset;
 }
 
-uint element_offset(uint element)
-{
+uint element_offset(uint element) {
     if (ROW_AXES == 1u) {
         return row_input + (HAS_BLOCKS ? element : element * parameters.input_strides[0]); // blocks are of neighbours
     }
@@ -103,8 +97,7 @@ uint element_offset(uint element)
 
 #ifndef WIDE
 // The bits of an element: integers extended to 32 bits, floats as float32.
-uint widened_element(uint bits)
-{
+uint widened_element(uint bits) {
     if (WIDTH == 32u) {
         return bits;
     }
@@ -115,8 +108,7 @@ uint widened_element(uint bits)
     return KIND == SIGNED_KIND ? uint(int(bits << unused) >> unused) : bits;
 }
 
-ELEMENT load_element(uint offset)
-{
+ELEMENT load_element(uint offset) {
     if (WIDTH == 32u) {
         return words_input[parameters.base_input + offset];
     }
@@ -126,8 +118,7 @@ ELEMENT load_element(uint offset)
     return widened_element((word >> position) & (is_half ? 0xffffu : 0xffu));
 }
 #else
-ELEMENT load_element(uint offset)
-{
+ELEMENT load_element(uint offset) {
     uint word = parameters.base_input + 2u * offset;
     return uvec2(words_input[word], words_input[word + 1u]);
 }
@@ -141,8 +132,7 @@ struct Block {
     ELEMENT d;
 };
 
-Block load_block(uint first, uint count)
-{
+Block load_block(uint first, uint count) {
     if (HAS_BLOCKS && count == 4u) {
         uint offset = element_offset(first);
 #ifdef WIDE

@@ -17,8 +17,7 @@ uint row_element_offset(uint element) { return ROW_AXES == 1u ? row_input + elem
 #ifdef ROW_PAIRS
 #define ROWS_AT_ONCE 2u
 // An element at an even place, and the one behind it.
-uvec2 load_two(uint offset)
-{
+uvec2 load_two(uint offset) {
     if (WIDTH == 32u) {
         return pairs_input[(parameters.base_input + offset) >> 1u];
     }
@@ -38,8 +37,7 @@ struct TileStates {
 };
 #define EMPTY_TILES TileStates(EMPTY_TILE, EMPTY_TILE)
 
-Blocks load_blocks(uint first, uint count)
-{
+Blocks load_blocks(uint first, uint count) {
     uint last = first + count - 1u;
     uvec2 a = load_two(row_element_offset(first));
     uvec2 b = load_two(row_element_offset(min(first + 1u, last)));
@@ -47,8 +45,7 @@ Blocks load_blocks(uint first, uint count)
     uvec2 d = load_two(row_element_offset(min(first + 3u, last)));
     return Blocks(Block(a.x, b.x, c.x, d.x), Block(a.y, b.y, c.y, d.y));
 }
-TileStates with_blocks(TileStates tiles, Blocks blocks, uint first, uint count)
-{
+TileStates with_blocks(TileStates tiles, Blocks blocks, uint first, uint count) {
     return TileStates(tile_with_block(tiles.first, blocks.first, first, count), tile_with_block(tiles.second, blocks.second, first, count));
 }
 TileStates both_alone(TileStates tiles) { return TileStates(tile_alone(tiles.first), tile_alone(tiles.second)); }
@@ -75,8 +72,7 @@ TileStates both_joined(TileStates a, TileStates b) { return TileStates(tiles_joi
 
 // What a lane comes to, of which all blocks are there. (Loops of known length have no lanes to be masked, nor exits to be guessed. What
 // would be joined with nothing is not joined: drivers do not leave that out.)
-TileStates whole_lane_tiles(uint first)
-{
+TileStates whole_lane_tiles(uint first) {
     GROUP_OF_BLOCKS(first_group, first, min(BLOCKS_OF_LANE, 4u))
     TileStates tiles = both_alone(first_group);
     if (BLOCKS_OF_LANE > 4u) {
@@ -94,8 +90,7 @@ TileStates whole_lane_tiles(uint first)
     return tiles;
 }
 
-TileStates lane_tiles(uint lane, uint begin, uint end)
-{
+TileStates lane_tiles(uint lane, uint begin, uint end) {
     uint first = begin + 4u * lane;
     if (BLOCKS_OF_LANE != 0u) {
         return whole_lane_tiles(first);
@@ -116,8 +111,7 @@ TileStates lane_tiles(uint lane, uint begin, uint end)
 // Loads a word of each cache line that four lanes lie in, where eight invocations together have a line's elements: each loads words of
 // other lines, so that eight are waited for at once, not each by itself.
 uint touched = 0u;
-void touch_fours(uint lane, uint begin)
-{
+void touch_fours(uint lane, uint begin) {
     uint first = begin + 4u * lane + (index_in_group() & 7u);
     for (uint block = 0u; block < BLOCKS_OF_LANE; ++block) {
         for (uint row = 0u; row < 16u; row += 8u) {
@@ -127,8 +121,7 @@ void touch_fours(uint lane, uint begin)
     }
 }
 
-TileStates fours_tiles(uint lane, uint begin, uint end)
-{
+TileStates fours_tiles(uint lane, uint begin, uint end) {
     if (BLOCKS_OF_LANE != 0u) {
         touch_fours(lane, begin);
     }
@@ -140,8 +133,7 @@ TileStates fours_tiles(uint lane, uint begin, uint end)
 }
 JOINED_BY_FOURS(lanes_tiles, LANES_OF_INVOCATION, TileStates, EMPTY_TILES, fours_tiles, both_joined)
 
-void store_tile(uint tile, uint row, TileState state, bool is_right)
-{
+void store_tile(uint tile, uint row, TileState state, bool is_right) {
     uint offset = TILE_OFFSET(parameters.base_output, tile, row);
     uint step = TILE_STEP(TILES * parameters.chunks);
 #define STORE_TILE(n) words_output[offset + uint(n) * step] = tile_word_##n(state);
@@ -154,8 +146,7 @@ void store_tile(uint tile, uint row, TileState state, bool is_right)
     }
 }
 
-void main()
-{
+void main() {
     uint number = work_group_index() * 256u + index_in_group();
     uint units = parameters.rows / ROWS_AT_ONCE;
     uint tile = number / units;

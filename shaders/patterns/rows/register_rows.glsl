@@ -12,18 +12,9 @@
 layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
-    uint base_input;
-    uint base_scale;
-    uint base_bias;
-    uint base_output;
-    uint rows;
-    uint row_length;
-    uint epsilon;
+    uint base_input, base_scale, base_bias, base_output, rows, row_length, epsilon;
     uint sizes[4]; // of the axes that lead from row to row
-    uint input_strides[4];
-    uint scale_strides[4];
-    uint bias_strides[4];
-    uint output_strides[4];
+    uint input_strides[4], scale_strides[4], bias_strides[4], output_strides[4];
 } parameters;
 
 #define LANES 4
@@ -54,8 +45,7 @@ uint input_row; // where the row begins in the input, in elements
 
 // Where an operand's row begins, in elements.
 #define ROW_POSITION(name) \
-    uint row_of_##name(uint row) \
-    { \
+    uint row_of_##name(uint row) { \
         uint offset = 0u; \
         for (uint axis = 0u; axis < OTHER_AXES; ++axis) { \
             uint size = parameters.sizes[axis]; \
@@ -69,22 +59,17 @@ ROW_POSITION(scale)
 ROW_POSITION(bias)
 ROW_POSITION(output)
 
-uvec4 widened_four(uvec2 pair)
-{
-    return uvec4(float32_from_float16_pair(pair.x), float32_from_float16_pair(pair.y));
-}
+uvec4 widened_four(uvec2 pair) { return uvec4(float32_from_float16_pair(pair.x), float32_from_float16_pair(pair.y)); }
 
 // Four neighbours of an operand, the first one's place a multiple of four; and one element.
 #define LOAD_FOUR(name) \
-    uvec4 four_of_##name(uint offset) \
-    { \
+    uvec4 four_of_##name(uint offset) { \
         if (WIDTH == 16u) { \
             return widened_four(pairs_##name[(BASE_WORD(name) >> 1u) + (offset >> 2u)]); \
         } \
         return fours_##name[(BASE_WORD(name) + offset) >> 2u]; \
     } \
-    uint one_of_##name(uint offset) \
-    { \
+    uint one_of_##name(uint offset) { \
         if (WIDTH == 16u) { \
             uint word = words_##name[BASE_WORD(name) + (offset >> 1u)]; \
             return float32_from_float16((word >> ((offset & 1u) * 16u)) & 0xffffu); \
@@ -96,8 +81,7 @@ LOAD_FOUR(scale)
 LOAD_FOUR(bias)
 
 // Results as the output has them: of FLOAT16 tensors rounded once more.
-void store_four(uint offset, uvec4 x)
-{
+void store_four(uint offset, uvec4 x) {
     if (WIDTH == 16u) {
         pairs_output[(BASE_WORD(output) >> 1u) + (offset >> 2u)] = uvec2(x.x | (x.y << 16), x.z | (x.w << 16));
     } else {
@@ -133,8 +117,7 @@ shared uint shared_lows[256];
 shared uint shared_flags[256];
 shared uvec4 shared_outer[256]; // sums of terms that are not ordinary: where the flags say that there are any
 
-void share_sum(uint slot, TermSum sum)
-{
+void share_sum(uint slot, TermSum sum) {
     shared_highs[slot] = floatBitsToUint(sum.ordinary.high);
     shared_lows[slot] = floatBitsToUint(sum.ordinary.low);
     shared_flags[slot] = sum.flags;
@@ -144,8 +127,7 @@ void share_sum(uint slot, TermSum sum)
     }
 }
 
-TermSum shared_sum(uint at)
-{
+TermSum shared_sum(uint at) {
     uint flags = shared_flags[at];
     uvec4 outer = uvec4(0u);
     if ((flags & HAS_OUTER_TERMS) != 0u) {
@@ -157,8 +139,7 @@ TermSum shared_sum(uint at)
 
 // What the lanes' sums of a row come to: of the first row in the work group for its first invocation, and so on. Neighbours join what there
 // is, so that few instructions are executed for many.
-TermSum sum_of_lanes(TermSum sum)
-{
+TermSum sum_of_lanes(TermSum sum) {
     if (LANES_OF_ROW > 1u) {
         share_sum(slot, sum);
         for (uint distance = 1u; distance < LANES_OF_ROW; distance *= 4u) {
@@ -183,8 +164,7 @@ TermSum sum_of_lanes(TermSum sum)
 // Two words of each row, from the invocations of before, for all.
 shared uint shared_first[256];
 shared uint shared_second[256];
-uvec2 words_of_row(uvec2 words)
-{
+uvec2 words_of_row(uvec2 words) {
     if (LANES_OF_ROW == 1u) {
         return words;
     }
@@ -198,15 +178,13 @@ uvec2 words_of_row(uvec2 words)
 
 // Whether something is rare in a row of the work group, in one of two sums. (A lane that has a row for itself looks at that alone.)
 shared uint has_slow_path[2];
-void begin_rows()
-{
+void begin_rows() {
     if (slot == 0u) {
         has_slow_path[0] = 0u;
         has_slow_path[1] = 0u;
     }
 }
-bool any_slow_path(uint sum, inout uvec2 words, bool needs_slow_path)
-{
+bool any_slow_path(uint sum, inout uvec2 words, bool needs_slow_path) {
     if (LANES_OF_ROW == 1u) {
         return needs_slow_path;
     }
@@ -219,8 +197,7 @@ bool any_slow_path(uint sum, inout uvec2 words, bool needs_slow_path)
 
 void register_row(uint row, bool is_row);
 
-void main()
-{
+void main() {
     slot = index_in_group();
     lane = slot % LANES_OF_ROW;
     uint row = work_group_index() * ROWS_OF_GROUP + slot / LANES_OF_ROW;

@@ -16,12 +16,7 @@ layout(local_size_x = 256) in; // INVOCATIONS when a kernel is made
 
 layout(push_constant) uniform Parameters {
     uint base_input; // where operands begin in their buffers, in words
-    uint base_skip;
-    uint base_scale;
-    uint base_bias;
-    uint base_output;
-    uint base_sum;
-    uint rows;
+    uint base_skip, base_scale, base_bias, base_output, base_sum, rows;
     uint pairs; // of a row
     uint skip_rows; // of the skip: it repeats
     uint epsilon; // a float32
@@ -71,8 +66,7 @@ shared uvec2 kept[MOST_KEPT];
 shared uint least; // of the magnitudes' complements
 #endif
 
-uint rounded(uint x)
-{
+uint rounded(uint x) {
 #if ELEMENT_BITS == 16
     return float32_from_float16(float16_from_float32(x));
 #else
@@ -88,14 +82,12 @@ uint rounded(uint x)
 #define PRODUCT(a, b) multiply_f32(a, b)
 #endif
 
-uint scaled(uint x, uint factor, uint scale)
-{
+uint scaled(uint x, uint factor, uint scale) {
     uint product = PRODUCT(x, factor);
     return PRODUCT(product, scale);
 }
 
-uvec2 sum_at(uint row, uint pair)
-{
+uvec2 sum_at(uint row, uint pair) {
     uvec2 a = PAIR_BITS(input, row * parameters.pairs + pair);
     if (!HAS_SKIP) {
         return a;
@@ -110,22 +102,19 @@ uvec2 sum_at(uint row, uint pair)
 }
 
 // The second word of something that is not finite is nothing.
-Double finite_words(float high, float low)
-{
+Double finite_words(float high, float low) {
     bool is_finite = (floatBitsToUint(high) & MAGNITUDE_F32) < INFINITY_F32;
     return Double(high, is_finite ? low : 0.0);
 }
 
-Double added(Double a, Double b)
-{
+Double added(Double a, Double b) {
     Double high = two_sum(a.high, b.high);
     precise float low = a.low + b.low;
     precise float all = low + high.low;
     return finite_words(high.high, all);
 }
 
-Double with_square(Double total, uint bits, float shrunk)
-{
+Double with_square(Double total, uint bits, float shrunk) {
 #if ELEMENT_BITS == 16
     precise float square = uintBitsToFloat(bits) * uintBitsToFloat(bits);
     Double sum = two_sum(total.high, square);
@@ -142,8 +131,7 @@ Double with_square(Double total, uint bits, float shrunk)
 
 // What two halvings leave of the sums of four invocations.
 #define SUM_OF(invocation) Double(highs[invocation], lows[invocation])
-Double sum_of_four(uint first, uint step)
-{
+Double sum_of_four(uint first, uint step) {
     Double even = added(SUM_OF(first), SUM_OF(first + 2u * step));
     Double odd = added(SUM_OF(first + step), SUM_OF(first + 3u * step));
     return added(even, odd);
@@ -168,8 +156,7 @@ Double sum_of_four(uint first, uint step)
         } \
     }
 
-void main()
-{
+void main() {
     uint row = work_group_index();
     if (row >= parameters.rows) {
         return;

@@ -35,22 +35,19 @@ layout(std430, set = 0, binding = 2) coherent buffer Fours_output { uvec4 fours_
 #define SHARED_WORD(n) shared uint shared_##n[GROUP_SIZE];
 EACH_STATE_WORD(SHARED_WORD)
 
-State shared_state(uint slot)
-{
+State shared_state(uint slot) {
     uint words[STATE_WORDS];
 #define READ_SHARED(n) words[n] = shared_##n[slot];
     EACH_STATE_WORD(READ_SHARED)
     return state_of_words(words);
 }
 
-void share_state(uint slot, State state)
-{
+void share_state(uint slot, State state) {
 #define WRITE_SHARED(n) shared_##n[slot] = state_word_##n(state);
     EACH_STATE_WORD(WRITE_SHARED)
 }
 
-State carried_state(uint number)
-{
+State carried_state(uint number) {
     uint words[STATE_WORDS];
     uint offset = parameters.base_companion + number * STATE_WORDS;
 #define READ_CARRIED(n) words[n] = words_companion[offset + uint(n)];
@@ -58,8 +55,7 @@ State carried_state(uint number)
     return state_of_words(words);
 }
 
-void store_state(uint number, State state)
-{
+void store_state(uint number, State state) {
     uint offset = parameters.base_output + number * STATE_WORDS;
 #define STORE_STATE(n) words_output[offset + uint(n)] = state_word_##n(state);
     EACH_STATE_WORD(STORE_STATE)
@@ -67,8 +63,7 @@ void store_state(uint number, State state)
 
 // What the neighbours up to each one come to, of 16 of a kind that lie `step` slots apart; `number` is its own among them. Every slot of shared memory
 // holds its invocation's result then.
-State with_those_before(State state, uint slot, uint number, uint step, uint most)
-{
+State with_those_before(State state, uint slot, uint number, uint step, uint most) {
     barrier(); // what was shared before has been read
     share_state(slot, state);
     for (uint distance = 1u; distance < min(most, 16u); distance *= 2u) {
@@ -88,8 +83,7 @@ State with_those_before(State state, uint slot, uint number, uint step, uint mos
 }
 
 #if PARTIALS
-State run_state(uint first, uint end)
-{
+State run_state(uint first, uint end) {
     uint words[STATE_WORDS];
     if (first >= end) {
         return EMPTY_STATE;
@@ -103,8 +97,7 @@ State run_state(uint first, uint end)
 uint row_output;
 
 // Up to four elements in the order of the scan, from number `first` on.
-Block scanned_block(uint first, uint count)
-{
+Block scanned_block(uint first, uint count) {
     if (!IS_REVERSED) {
         return load_block(first, count);
     }
@@ -123,8 +116,7 @@ Block scanned_block(uint first, uint count)
 Block blocks_of_run[4];
 #endif
 
-State run_state(uint first, uint end)
-{
+State run_state(uint first, uint end) {
     State state = EMPTY_STATE;
     for (uint i = 0u; i < 4u; ++i) {
         uint at = first + 4u * i;
@@ -149,13 +141,11 @@ State run_state(uint first, uint end)
     return state;
 }
 
-uint output_offset(uint number)
-{
+uint output_offset(uint number) {
     return row_output + (IS_REVERSED ? parameters.row_length - 1u - number : number) * parameters.output_strides[0];
 }
 
-void store_at(uint offset, ELEMENT result)
-{
+void store_at(uint offset, ELEMENT result) {
 #ifdef WIDE
     offset = (parameters.base_output >> 1u) + offset;
     STORE_64(words_output, offset, result);
@@ -172,8 +162,7 @@ void store_at(uint offset, ELEMENT result)
 void store_element(uint number, ELEMENT result) { store_at(output_offset(number), result); }
 
 // Four results of the scan's order, from number `first` on.
-void store_four(uint first, Block results)
-{
+void store_four(uint first, Block results) {
     uint offset = row_output + first;
     if (IS_REVERSED) {
         offset = row_output + parameters.row_length - 4u - first;
@@ -193,8 +182,7 @@ void store_four(uint first, Block results)
 #endif
 }
 
-ELEMENT next_result(inout State run, State before, ELEMENT x)
-{
+ELEMENT next_result(inout State run, State before, ELEMENT x) {
     State others = run;
     run = with_element(run, x);
     if (IS_EXCLUSIVE) {
@@ -203,8 +191,7 @@ ELEMENT next_result(inout State run, State before, ELEMENT x)
     return prefix_result_of(joined(before, run));
 }
 
-void store_run(uint first, uint end, State before)
-{
+void store_run(uint first, uint end, State before) {
     State run = EMPTY_STATE;
     for (uint i = 0u; i < 4u; ++i) {
         uint at = first + 4u * i;
@@ -242,8 +229,7 @@ void store_run(uint first, uint end, State before)
 #ifdef WHOLE_ROWS
 #include "rows/scan_rows.glsl"
 #else
-void main()
-{
+void main() {
     uint group = work_group_index();
     uint slot = index_in_group();
     uint lane = ROWS_ARE_NEIGHBOURS ? slot / CHUNKS_OF_GROUP : slot % LANES_OF_CHUNK;

@@ -21,8 +21,7 @@ shared uint has_slow_path;
 
 // Two rounds at once: what one has behind what those 1, 2 and 3 steps before it have, of those that there are.
 #define QUICK_ROUNDS(name, pair) \
-    QuickState name(QuickState state, uint slot, uint number, uint step) \
-    { \
+    QuickState name(QuickState state, uint slot, uint number, uint step) { \
         QuickState one = NO_QUICK_STATE; \
         QuickState two = NO_QUICK_STATE; \
         QuickState three = NO_QUICK_STATE; \
@@ -42,8 +41,7 @@ QUICK_ROUNDS(second_rounds, 1)
 QUICK_ROUNDS(rounds_of_blocks, 2)
 QUICK_ROUNDS(last_rounds_of_blocks, 1)
 // What blocks up to number `block` come to.
-QuickState sum_of_blocks(uint block, uint first_slot, uint next_slot)
-{
+QuickState sum_of_blocks(uint block, uint first_slot, uint next_slot) {
     uint slot = first_slot + 16u * block * next_slot;
     return last_rounds_of_blocks(QUICK_AT(1, slot), slot, block / 4u, 64u * next_slot);
 }
@@ -57,8 +55,7 @@ EACH_STATE_WORD(SHARED_HISTORY)
 #define SHARED_CARRY(n) shared uint carry_##n[2u * CHUNK_ROWS];
 EACH_STATE_WORD(SHARED_CARRY)
 
-State with_history(State state, uint number, uint first_kept, uint most, uint row)
-{
+State with_history(State state, uint number, uint first_kept, uint most, uint row) {
     for (uint distance = 1u; distance < most; distance *= 2u) {
         uint at = (first_kept + distance - 1u + number % distance) * CHUNK_ROWS + row;
         uint words[STATE_WORDS];
@@ -75,8 +72,7 @@ State with_history(State state, uint number, uint first_kept, uint most, uint ro
 
 // Notes what a chunk of a row came to, and so what comes before the next one.
 State before_sixteens;
-void note_total(uint chunk, uint row, State total)
-{
+void note_total(uint chunk, uint row, State total) {
     State state = with_history(total, chunk % 16u, 0u, 16u, row);
     if (chunk % 16u == 15u) {
         before_sixteens = with_history(state, chunk / 16u, OF_SIXTEENS, 4u, row);
@@ -87,8 +83,7 @@ void note_total(uint chunk, uint row, State total)
 #define WRITE_CARRY(n) carry_##n[at] = state_word_##n(state);
     EACH_STATE_WORD(WRITE_CARRY)
 }
-QuickState quick_with_history(QuickState state, uint number, uint first_kept, uint most, uint row)
-{
+QuickState quick_with_history(QuickState state, uint number, uint first_kept, uint most, uint row) {
     for (uint distance = 1u; distance < most; distance *= 2u) {
         uint at = (first_kept + distance - 1u + number % distance) * CHUNK_ROWS + row;
         QuickState earlier = quick_state_of_words(history_0[at], history_1[at]);
@@ -100,14 +95,12 @@ QuickState quick_with_history(QuickState state, uint number, uint first_kept, ui
     }
     return state;
 }
-QuickState quick_carry_of(uint chunk, uint row)
-{
+QuickState quick_carry_of(uint chunk, uint row) {
     uint at = (chunk & 1u) * CHUNK_ROWS + row;
     return quick_state_of_words(carry_0[at], carry_1[at]);
 }
 QuickState quick_before_sixteens;
-void note_quick_total(uint chunk, uint row, QuickState total)
-{
+void note_quick_total(uint chunk, uint row, QuickState total) {
     QuickState state = quick_with_history(total, chunk % 16u, 0u, 16u, row);
     if (chunk % 16u == 15u) {
         quick_before_sixteens = quick_with_history(state, chunk / 16u, OF_SIXTEENS, 4u, row);
@@ -119,8 +112,7 @@ void note_quick_total(uint chunk, uint row, QuickState total)
     carry_1[at] = quick_word_1(state);
 }
 
-State carry_of(uint chunk, uint row)
-{
+State carry_of(uint chunk, uint row) {
     if (chunk == 0u) {
         return EMPTY_STATE;
     }
@@ -133,8 +125,7 @@ State carry_of(uint chunk, uint row)
 
 // Where an invocation is.
 struct Position {
-    uint slot;
-    uint lane;
+    uint slot, lane;
     uint row; // in the work group
     uint next_slot; // how far apart the slots of neighbouring lanes are
     bool is_row;
@@ -142,8 +133,7 @@ struct Position {
 
 // A lane behind others: the last one of its block, at most the last one there is.
 uint last_lane_of_block(Position position) { return min(position.lane | 15u, LANES_OF_CHUNK - 1u); }
-uint last_slot_of_block(Position position)
-{
+uint last_slot_of_block(Position position) {
     return min(position.slot + (last_lane_of_block(position) - position.lane) * position.next_slot, GROUP_SIZE - 1u);
 }
 
@@ -157,17 +147,14 @@ shared uvec4 tile[HAS_TILE ? 4u * GROUP_SIZE : 1u];
 struct Fours {
     uvec4 fours[4];
 };
-uint index_in_tile(Position position, uint i)
-{
+uint index_in_tile(Position position, uint i) {
     return position.is_row ? 4u * (position.slot - position.lane) + i * LANES_OF_CHUNK + position.lane : 4u * position.slot + i;
 }
-uint first_of_four(Position position, uint chunk, uint i)
-{
+uint first_of_four(Position position, uint chunk, uint i) {
     uint four = HAS_TILE ? i * LANES_OF_CHUNK + position.lane : 4u * position.lane + i;
     return chunk * LANES_OF_CHUNK * ELEMENTS_OF_RUN + 4u * four;
 }
-Fours loaded_fours(Position position, uint chunk, uint end)
-{
+Fours loaded_fours(Position position, uint chunk, uint end) {
     Fours run;
     if (first_of_four(position, chunk, 3u) + 4u <= end) {
         uint step = IS_REVERSED ? 0u - parameters.input_strides[0] : parameters.input_strides[0];
@@ -198,8 +185,7 @@ Fours loaded_fours(Position position, uint chunk, uint end)
     return run;
 }
 
-void store_quickly(uint at, uint end, uvec4 results)
-{
+void store_quickly(uint at, uint end, uvec4 results) {
     uint position = output_offset(at);
     uint step = IS_REVERSED ? 0u - parameters.output_strides[0] : parameters.output_strides[0];
     if (at + 4u <= end) {
@@ -224,8 +210,7 @@ void store_quickly(uint at, uint end, uvec4 results)
 // with these work groups that a core runs at once: columns of 8192 elements have 512 of them, of which an H100 runs 528 at once, or 396.
 // Between writing to a pair of shared words and reading others' of it is one barrier, and between reading it and writing to it anew is
 // another.
-bool is_done_quickly(Position position, uint chunk, Fours loaded, uint end)
-{
+bool is_done_quickly(Position position, uint chunk, Fours loaded, uint end) {
     if (HAS_TILE) {
         [[unroll]] for (uint i = 0u; i < 4u; ++i) {
             TILE_AT(index_in_tile(position, i)) = loaded.fours[i];
@@ -319,8 +304,7 @@ bool is_done_quickly(Position position, uint chunk, Fours loaded, uint end)
 }
 
 // What is carried and was kept of quick states becomes that of others.
-void begin_carefully(uint slot)
-{
+void begin_carefully(uint slot) {
     barrier();
     before_sixteens = state_of_quick(quick_before_sixteens);
     for (uint at = slot; at < 18u * CHUNK_ROWS; at += GROUP_SIZE) {
@@ -335,8 +319,7 @@ void begin_carefully(uint slot)
     barrier();
 }
 
-void do_carefully(Position position, uint chunk, uint first, uint end)
-{
+void do_carefully(Position position, uint chunk, uint first, uint end) {
     State run = run_state(first, end);
     with_those_before(run, position.slot, position.lane % 16u, position.next_slot, LANES_OF_CHUNK);
     State before_run = EMPTY_STATE;
@@ -357,8 +340,7 @@ void do_carefully(Position position, uint chunk, uint first, uint end)
     store_run(first, end, joined(joined(carry_of(chunk, position.row), before_block), before_run));
 }
 
-void main()
-{
+void main() {
     Position position;
     position.slot = index_in_group();
     position.lane = ROWS_ARE_NEIGHBOURS ? position.slot / CHUNKS_OF_GROUP : position.slot % LANES_OF_CHUNK;

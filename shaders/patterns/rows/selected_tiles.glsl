@@ -44,8 +44,7 @@ shared CANDIDATE collected[COLLECTED];
 shared CANDIDATE limit;
 shared uint count;
 
-void collect(CANDIDATE candidate)
-{
+void collect(CANDIDATE candidate) {
     uint number = atomicAdd(count, 1u);
     if (number < COLLECTED) {
         collected[number] = candidate;
@@ -53,8 +52,7 @@ void collect(CANDIDATE candidate)
 }
 
 // How many of what was collected come before a candidate.
-uint rank_of(CANDIDATE candidate, uint total)
-{
+uint rank_of(CANDIDATE candidate, uint total) {
     uint rank = 0u;
     for (uint other = 0u; other < total; ++other) {
         rank += comes_before(collected[other], candidate) ? 1u : 0u;
@@ -63,8 +61,7 @@ uint rank_of(CANDIDATE candidate, uint total)
 }
 
 // The last leader of all that is kept, where those that do not come behind the limit are known to be few.
-void find_limit_among_all(uint lane, CANDIDATE leader)
-{
+void find_limit_among_all(uint lane, CANDIDATE leader) {
     barrier(); // all know that there are too many
     if (lane == 0u) {
         count = 0u;
@@ -86,8 +83,7 @@ void find_limit_among_all(uint lane, CANDIDATE leader)
     barrier();
 }
 
-void main()
-{
+void main() {
     uint list = work_group_index();
     uint lane = index_in_group();
     bool has_work = list < parameters.work_items;

@@ -10,13 +10,9 @@ layout(push_constant) uniform Parameters {
 #if HAS_INDICES
     uint base_indices;
 #endif
-    uint base_output;
-    uint base_state;
-    uint count;
+    uint base_output, base_state, count;
     // Of several launches: the turns that this one takes, and whether it adds, after all have been looked at.
-    uint first;
-    uint end;
-    uint adds;
+    uint first, end, adds;
 } parameters;
 
 #include "buffers.glsl"

@@ -39,13 +39,9 @@ struct Gradient {
 
 #define NO_GRADIENT Gradient(Double(0.0, 0.0), 0u, 0xffffffffu, 0u, 0u)
 
-float without_least(float addend)
-{
-    return (floatBitsToUint(addend) & MAGNITUDE_F32) < LEAST_ADDEND ? 0.0 : addend;
-}
+float without_least(float addend) { return (floatBitsToUint(addend) & MAGNITUDE_F32) < LEAST_ADDEND ? 0.0 : addend; }
 
-Gradient with_addend(Gradient gradient, uint x, float weight, uint round)
-{
+Gradient with_addend(Gradient gradient, uint x, float weight, uint round) {
     uint magnitude = x & MAGNITUDE_F32;
     if (round == ADD_ALL) {
         gradient.largest = max(gradient.largest, magnitude);
@@ -69,8 +65,7 @@ Gradient with_addend(Gradient gradient, uint x, float weight, uint round)
 }
 
 // Whether the sum is not what it is taken for.
-bool needs_slow_path(Gradient gradient)
-{
+bool needs_slow_path(Gradient gradient) {
     return gradient.largest >= MOST_MAGNITUDE || gradient.smallest_less_one < LEAST_MAGNITUDE - 1u;
 }
 bool needs_scaling(Gradient gradient) { return gradient.largest < INFINITY_F32 && needs_slow_path(gradient); }
@@ -86,8 +81,7 @@ bool needs_scaling(Gradient gradient) { return gradient.largest < INFINITY_F32 &
 
 #define TAKE(index, weight) gradient = with_addend(gradient, NUMBER_AT(index), weight, round);
 
-uint gradient_of(uint number)
-{
+uint gradient_of(uint number) {
     Gradient gradient = NO_GRADIENT;
     if (IN_PARTS && (parameters.first != 0u || parameters.round != 0u)) {
         Double sum = Double(uintBitsToFloat(STATE(0u)), uintBitsToFloat(STATE(1u)));

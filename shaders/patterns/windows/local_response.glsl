@@ -18,8 +18,7 @@
 #include "windows/window_sum.glsl"
 #include "arithmetic.glsl"
 
-uint response_base(Window window)
-{
+uint response_base(Window window) {
     return add_f32(parameters.summand, multiply_f32(parameters.factor, window_sum(window)));
 }
 

@@ -9,11 +9,9 @@ layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     uint base_input; // where operands begin in their buffers, in words
-    uint base_output;
-    uint work_items;
+    uint base_output, work_items;
     uint exponent; // float32: Beta, Alpha / LocalSize, Bias
-    uint factor;
-    uint summand;
+    uint factor, summand;
 } parameters;
 
 #define LANES 4
@@ -58,21 +56,18 @@ struct Window {
 uvec4 four_of(uint four) { return fours_input[(BASE_WORD(input) >> 2u) + four]; }
 void store_four(uint four, uvec4 values) { fours_output[(BASE_WORD(output) >> 2u) + four] = values; }
 #else
-uvec4 four_of(uint four)
-{
+uvec4 four_of(uint four) {
     uvec2 words = pairs_input[(BASE_WORD(input) >> 1u) + four];
     return uvec4(NUMBER_OF_float16(words.x & 0xffffu), NUMBER_OF_float16(words.x >> 16), NUMBER_OF_float16(words.y & 0xffffu),
         NUMBER_OF_float16(words.y >> 16));
 }
-void store_four(uint four, uvec4 values)
-{
+void store_four(uint four, uvec4 values) {
     pairs_output[(BASE_WORD(output) >> 1u) + four] = uvec2(values.x | (values.y << 16), values.z | (values.w << 16));
 }
 #endif
 
 // What is not quick, of an element by its four, its lane and its channel.
-void store_slowly(uint four, uint lane, uint channel)
-{
+void store_slowly(uint four, uint lane, uint channel) {
     uint first = uint(max(int(channel) - int(BEFORE), 0));
     uint end = min(channel - BEFORE + TAPS, CHANNELS); // of wrapping numbers
     uint element = 4u * four + lane;
@@ -82,8 +77,7 @@ void store_slowly(uint four, uint lane, uint channel)
 }
 
 // The results of four neighbours, by their squares in five channels, and which of them are not quick.
-uvec4 responses(uvec4 x, vec4 a, vec4 b, vec4 c, vec4 d, vec4 e, out uint slow)
-{
+uvec4 responses(uvec4 x, vec4 a, vec4 b, vec4 c, vec4 d, vec4 e, out uint slow) {
     float factor = uintBitsToFloat(parameters.factor);
     float summand = uintBitsToFloat(parameters.summand);
     uvec4 results;
@@ -96,8 +90,7 @@ uvec4 responses(uvec4 x, vec4 a, vec4 b, vec4 c, vec4 d, vec4 e, out uint slow)
     return results;
 }
 
-vec4 squares_of(uvec4 numbers)
-{
+vec4 squares_of(uvec4 numbers) {
     precise vec4 x = uintBitsToFloat(numbers);
     precise vec4 square = x * x;
     return square;
@@ -105,8 +98,7 @@ vec4 squares_of(uvec4 numbers)
 
 // The channels' fours from the first channel's place on, one after the other in a loop: what is written out takes processors' compilers long.
 #define BEHIND (TAPS - 1u - BEFORE)
-uint run_in_loop(uint first, uint location)
-{
+uint run_in_loop(uint first, uint location) {
     vec4 before[4] = vec4[](vec4(0.0), vec4(0.0), vec4(0.0), vec4(0.0)); // squares in the channels before the newest one
     uvec4 last = uvec4(0u);
     uvec4 last_but_one = uvec4(0u);
@@ -140,8 +132,7 @@ uint run_in_loop(uint first, uint location)
 }
 
 // The same with all loads before anything is stored.
-uint run_written_out(uint first, uint location)
-{
+uint run_written_out(uint first, uint location) {
     uvec4 numbers[CHANNELS_OF_RUN + MOST_BEHIND];
     vec4 squares[CHANNELS_OF_RUN + MOST_BEHIND];
     [[unroll]] for (uint tap = 0u; tap < CHANNELS_OF_RUN + MOST_BEHIND; ++tap) {
@@ -165,12 +156,8 @@ uint run_written_out(uint first, uint location)
     return slow;
 }
 
-void main()
-{
-    uint item = invocation_index();
-    if (item >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_ITEM(item)
     uint run = item / PLANE_FOURS;
     uint four = item % PLANE_FOURS;
     uint image = run / RUNS;

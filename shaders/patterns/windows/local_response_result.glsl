@@ -18,8 +18,7 @@ layout(constant_id = 76) const uint QUARTERS = 0u;
 #define RESULT_FROM_float16(x) float16_from_float32(x)
 
 // Of any elements, with any attributes.
-VALUE(OUTPUT) any_response(uint x, Window window)
-{
+VALUE(OUTPUT) any_response(uint x, Window window) {
     uint power = power_f32_by_f32(response_base(window), parameters.exponent);
     return RESULT_FROM(OUTPUT, divide_f32(x, power));
 }

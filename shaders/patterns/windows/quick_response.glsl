@@ -15,8 +15,7 @@
 #include "quarter_power.glsl"
 
 // What the power is made of, by five squares.
-float quick_base(float a, float b, float c, float d, float e, float factor, float summand)
-{
+float quick_base(float a, float b, float c, float d, float e, float factor, float summand) {
     precise float left = a + b;
     precise float right = c + d;
     precise float four = left + right;
@@ -27,8 +26,7 @@ float quick_base(float a, float b, float c, float d, float e, float factor, floa
 }
 
 // Whether quotient_by_quarters may have them: |x| is 0 or at least 2^-40, and the base below 2^60. A base is positive or NaN.
-bool is_quick(uint x, float base)
-{
+bool is_quick(uint x, float base) {
     return (x & 0x7fffffffu) - 1u >= 0x2b7fffffu && floatBitsToUint(base) < 0x5d800000u;
 }
 

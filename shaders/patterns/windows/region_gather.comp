@@ -17,36 +17,19 @@ layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     uint base_tables; // where operands begin in their buffers, in words
-    uint base_gradient;
-    uint base_output;
-    uint base_state;
+    uint base_gradient, base_output, base_state;
     uint work_items; // in this launch
     uint first_item; // the number of the first one
     uint weights;    // where in the tables region_weights.comp's begin, in words
     uint winners;    // the same of the numbers of the largest samples
     uint first_weighted; // the region of which these weights are the first
     uint first_region; // what this launch takes
-    uint end_region;
-    uint first_row;
-    uint end_row;
-    uint first_column;
-    uint end_column;
+    uint end_region, first_row, end_row, first_column, end_column;
     uint is_part; // 1: there are sums to go on from, 2: sums are handed on, 3: both
     uint input_offset; // the bits of float32
-    uint output_offset;
-    uint batches;
-    uint channels;
-    uint height;
-    uint width;
-    uint output_height;
-    uint output_width;
+    uint output_offset, batches, channels, height, width, output_height, output_width;
     uint gradient_stride_0; // elements from one to the next along an axis
-    uint gradient_stride_1;
-    uint gradient_stride_2;
-    uint gradient_stride_3;
-    uint output_stride_0;
-    uint output_stride_1;
-    uint output_stride_2;
+    uint gradient_stride_1, gradient_stride_2, gradient_stride_3, output_stride_0, output_stride_1, output_stride_2;
     uint output_stride_3;
 } parameters;
 
@@ -79,13 +62,11 @@ uint single_f16(uint x) { return float32_from_float16(x); }
 
 #define STATE(word) uintBitsToFloat(words_state[at + word])
 #define HAND_ON(word, number) words_state[at + word] = floatBitsToUint(number);
-TermSum sum_before(uint at)
-{
+TermSum sum_before(uint at) {
     return TermSum(Double(STATE(0u), STATE(1u)), Double(STATE(2u), STATE(3u)), Double(STATE(4u), STATE(5u)),
         words_state[at + 6u]);
 }
-void hand_on(uint at, TermSum sum)
-{
+void hand_on(uint at, TermSum sum) {
     HAND_ON(0u, sum.ordinary.high) HAND_ON(1u, sum.ordinary.low)
     HAND_ON(2u, sum.small.high) HAND_ON(3u, sum.small.low)
     HAND_ON(4u, sum.large.high) HAND_ON(5u, sum.large.low)
@@ -94,8 +75,7 @@ void hand_on(uint at, TermSum sum)
 
 // An element, and the output that is looked at.
 struct Pairing {
-    uint y;
-    uint x;
+    uint y, x;
     uint number; // of the output in the element's first channel, among all of all regions
     uint gradient_at; // of the element's first channel
     float weight;
@@ -103,8 +83,7 @@ struct Pairing {
     uvec2 column_axis;
 };
 
-void add_weighted(inout TermSum sum, float weight, uint gradient)
-{
+void add_weighted(inout TermSum sum, float weight, uint gradient) {
     uint magnitude = gradient & MAGNITUDE_F32;
     precise float product = weight * uintBitsToFloat(gradient);
     bool is_plain = magnitude == 0u || magnitude >= 0x30800000u; // 2^-30; weights are 2^-96 at least
@@ -112,21 +91,18 @@ void add_weighted(inout TermSum sum, float weight, uint gradient)
 }
 
 #if IS_AVERAGE
-void add_output(inout TermSum sum, Pairing pairing, uint channel)
-{
+void add_output(inout TermSum sum, Pairing pairing, uint channel) {
     add_weighted(sum, pairing.weight, GRADIENT(pairing.gradient_at + channel * parameters.gradient_stride_1));
 }
 #else
 #define NOWHERE 0xffffffffu
 // The weight of an element along an axis in a sample; 0 where it has none.
-float weight_along(uint k, uvec2 axis, uint extent, uint element)
-{
+float weight_along(uint k, uvec2 axis, uint extent, uint element) {
     int key = key_of(k, axis.x, axis.y, extent);
     bool touches = key == int(element) || (IS_LINEAR == 1 && key + 1 == int(element));
     return touches ? weight_of_sample(k, axis, extent, element) : 0.0;
 }
-void add_output(inout TermSum sum, Pairing pairing, uint channel)
-{
+void add_output(inout TermSum sum, Pairing pairing, uint channel) {
     uint outputs = parameters.output_height * parameters.output_width;
     uint at = BASE_WORD(tables) + parameters.winners + 2u * (pairing.number + channel * outputs);
     uvec2 winner = uvec2(words_tables[at], words_tables[at + 1u]);
@@ -141,8 +117,7 @@ void add_output(inout TermSum sum, Pairing pairing, uint channel)
 }
 #endif
 
-uint result_of(TermSum sum)
-{
+uint result_of(TermSum sum) {
     if (is_special_sum(sum.flags)) {
         return FORM(special_result, INPUT)(sum.flags);
     }
@@ -171,32 +146,26 @@ uint result_of(TermSum sum)
 
 // What an invocation gathers.
 struct Element {
-    uint batch;
-    uint y;
-    uint x;
+    uint batch, y, x;
     uint channel; // the first one
     uint count;   // of channels
 };
 
-Element element_at(uint number)
-{
+Element element_at(uint number) {
     uint pixel = number / parameters.width;
     return Element(pixel / parameters.height, pixel % parameters.height, number % parameters.width, 0u, 0u);
 }
 
 #define OF_EACH_REGION (2u * BOUNDS + WEIGHTS)
-uint weights_of(uint region)
-{
+uint weights_of(uint region) {
     return BASE_WORD(tables) + parameters.weights + (region - parameters.first_weighted) * OF_EACH_REGION;
 }
-uint table_of(uint region)
-{
+uint table_of(uint region) {
     return BASE_WORD(tables) / 4u + region * (1u + parameters.output_height + parameters.output_width);
 }
 
 // Of a region, which outputs that this launch takes have some of an element: whether there are any.
-bool has_outputs(uint region, Element element, out uvec2 rows, out uvec2 columns)
-{
+bool has_outputs(uint region, Element element, out uvec2 rows, out uvec2 columns) {
     uint row_at = weights_of(region) + 2u * element.y;
     uint column_at = weights_of(region) + 2u * (parameters.height + element.x);
     rows = uvec2(words_tables[row_at], words_tables[row_at + 1u]);
@@ -212,8 +181,7 @@ bool has_outputs(uint region, Element element, out uvec2 rows, out uvec2 columns
 #define ELEMENTS_OF_GROUP (256u / CHANNEL_LANES)
 shared uint reaching[REGIONS_AT_ONCE / 32u];
 
-bool reaches_any(uint region, uint first_element)
-{
+bool reaches_any(uint region, uint first_element) {
     uint end = min(first_element + ELEMENTS_OF_GROUP, parameters.batches * parameters.height * parameters.width);
     uvec2 rows;
     uvec2 columns;
@@ -225,8 +193,7 @@ bool reaches_any(uint region, uint first_element)
     return false;
 }
 
-void find_reaching(uint first_region, uint first_element)
-{
+void find_reaching(uint first_region, uint first_element) {
     barrier(); // until all are through with those before
     uint index = index_in_group();
     if (index < REGIONS_AT_ONCE / 32u) {
@@ -241,8 +208,7 @@ void find_reaching(uint first_region, uint first_element)
 }
 
 // Adds what the element has in a region's outputs.
-void add_region(inout TermSum sum_0, inout TermSum sum_1, inout TermSum sum_2, inout TermSum sum_3, uint region, Element element)
-{
+void add_region(inout TermSum sum_0, inout TermSum sum_1, inout TermSum sum_2, inout TermSum sum_3, uint region, Element element) {
     uvec2 rows;
     uvec2 columns;
     if (!has_outputs(region, element, rows, columns)) {
@@ -277,12 +243,8 @@ void add_region(inout TermSum sum_0, inout TermSum sum_1, inout TermSum sum_2, i
     }
 }
 
-void main()
-{
-    uint item = invocation_index();
-    if (item >= parameters.work_items) { // all of a work group, or none
-        return;
-    }
+void main() {
+    WORK_ITEM(item) // all of a work group, or none
     uint fours = (parameters.channels + CHANNELS_OF_ITEM - 1u) / CHANNELS_OF_ITEM;
     uint groups_along_channels = (fours + CHANNEL_LANES - 1u) / CHANNEL_LANES;
     uint group = (parameters.first_item + item) / 256u;

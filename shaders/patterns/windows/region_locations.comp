@@ -14,25 +14,15 @@ layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     uint base_regions; // where operands begin in their buffers, in words
-    uint base_batches;
-    uint base_table;
+    uint base_batches, base_table;
     uint entries; // of all regions
     uint scale_x; // the bits of float32
-    uint scale_y;
-    uint input_offset;
-    uint output_offset;
+    uint scale_y, input_offset, output_offset;
     uint fewest; // samples of an output along an axis
-    uint most_x;
-    uint most_y;
-    uint batches;
-    uint height;
-    uint width;
-    uint output_height;
-    uint output_width;
+    uint most_x, most_y, batches, height, width, output_height, output_width;
     uint reaches_corners; // 0 or 1
     uint region_stride;   // elements from one to the next
-    uint member_stride;
-    uint batch_stride;
+    uint member_stride, batch_stride;
 } parameters;
 
 #define LANES 4
@@ -47,16 +37,14 @@ uint single_f32(uint x) { return x; }
 uint single_f16(uint x) { return float32_from_float16(x); }
 
 // A corner of a region, scaled: the bits of a float32.
-uint corner_of(uint region, uint member, uint scale)
-{
+uint corner_of(uint region, uint member, uint scale) {
     uint at = BASE(INPUT_BITS, regions) + region * parameters.region_stride + member * parameters.member_stride;
     return multiply_f32(FORM(single, INPUT)(LOAD(INPUT, words_regions, at)), scale);
 }
 
 // The batch of a region; `batches` or more, where there is no such one.
 #if INDEX_BITS == 64
-uint batch_of(uint region)
-{
+uint batch_of(uint region) {
     uvec2 batch = LOAD(uint64, words_batches, BASE(64, batches) + region * parameters.batch_stride);
     return batch.y == 0u ? batch.x : 0xffffffffu;
 }
@@ -69,16 +57,14 @@ uint batch_of(uint region) { return LOAD(uint32, words_batches, BASE(32, batches
 struct Axis {
     uint samples; // of each output
     bool is_finite;
-    uint start;
-    uint step;
+    uint start, step;
 };
 
 bool is_finite_f32(uint x) { return int(x & MAGNITUDE_F32) < int(INFINITY_F32); }
 uint number_bits(uint x) { return floatBitsToUint(float(int(x))); }
 
 // |size| / outputs, rounded up.
-uint samples_for(uint size, uint outputs)
-{
+uint samples_for(uint size, uint outputs) {
     uint share = divide_f32(size & MAGNITUDE_F32, number_bits(outputs));
     if (share >= 0x4b800000u) {
         return 1u << 24;
@@ -88,8 +74,7 @@ uint samples_for(uint size, uint outputs)
     return whole + uint(floatBitsToInt(rest) > 0);
 }
 
-Axis axis_of(uint region, uint member, uint scale, uint outputs, uint most)
-{
+Axis axis_of(uint region, uint member, uint scale, uint outputs, uint most) {
     uint start = corner_of(region, member, scale);
     uint end = corner_of(region, member + 2u, scale);
     uint size = subtract_f32(end, start);
@@ -105,8 +90,7 @@ Axis axis_of(uint region, uint member, uint scale, uint outputs, uint most)
 }
 
 // The first sample from `first` on, before `end`, that is past one of the two bounds.
-uint first_past(uint first, uint end, Axis axis, uint extent, bool is_lower_bound)
-{
+uint first_past(uint first, uint end, Axis axis, uint extent, bool is_lower_bound) {
     bool falls = int(axis.step) < 0;
     while (first < end) {
         uint middle = first + (end - first) / 2u;
@@ -121,8 +105,7 @@ uint first_past(uint first, uint end, Axis axis, uint extent, bool is_lower_boun
     return first;
 }
 
-uvec2 inside_of(uint number, Axis axis, uint extent)
-{
+uvec2 inside_of(uint number, Axis axis, uint extent) {
     uint begin = number * axis.samples;
     uint end = begin + axis.samples;
     bool falls = int(axis.step) < 0;
@@ -130,8 +113,7 @@ uvec2 inside_of(uint number, Axis axis, uint extent)
     return uvec2(first, first_past(first, end, axis, extent, falls));
 }
 
-void main()
-{
+void main() {
     uint number = invocation_index();
     if (number >= parameters.entries) {
         return;

@@ -19,32 +19,17 @@ layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     uint base_input; // where operands begin in their buffers, in words
-    uint base_tables;
-    uint base_gradient;
-    uint base_sums;
-    uint work_items;
+    uint base_tables, base_gradient, base_sums, work_items;
     uint first_region; // of this launch
     uint winners; // where in the tables the numbers of the largest samples begin, in words
     uint first;   // samples of each output
-    uint end;
-    uint samples_at_once;
+    uint end, samples_at_once;
     uint parts; // of a region
-    uint outputs_of_part;
-    uint reaches_corners;
+    uint outputs_of_part, reaches_corners;
     uint input_offset; // the bits of float32
-    uint output_offset;
-    uint channels;
-    uint height;
-    uint width;
-    uint output_height;
-    uint output_width;
+    uint output_offset, channels, height, width, output_height, output_width;
     uint input_stride_0; // elements from one to the next along an axis
-    uint input_stride_1;
-    uint input_stride_2;
-    uint input_stride_3;
-    uint gradient_stride_0;
-    uint gradient_stride_1;
-    uint gradient_stride_2;
+    uint input_stride_1, input_stride_2, input_stride_3, gradient_stride_0, gradient_stride_1, gradient_stride_2;
     uint gradient_stride_3;
 } parameters;
 
@@ -75,12 +60,10 @@ struct Slopes {
 
 #define WORD(word) uintBitsToFloat(words_sums[at + word])
 #define HAND_ON(word, number) words_sums[at + word] = floatBitsToUint(number);
-TermSum sum_before(uint at)
-{
+TermSum sum_before(uint at) {
     return TermSum(Double(WORD(0u), WORD(1u)), Double(WORD(2u), WORD(3u)), Double(WORD(4u), WORD(5u)), words_sums[at + 6u]);
 }
-void hand_on(uint at, TermSum sum)
-{
+void hand_on(uint at, TermSum sum) {
     HAND_ON(0u, sum.ordinary.high) HAND_ON(1u, sum.ordinary.low)
     HAND_ON(2u, sum.small.high) HAND_ON(3u, sum.small.low)
     HAND_ON(4u, sum.large.high) HAND_ON(5u, sum.large.low)
@@ -88,30 +71,26 @@ void hand_on(uint at, TermSum sum)
 }
 
 // 1 / (outputs * samples), or of one less; 0 where that is 0.
-float inverse_span(uint samples, uint outputs)
-{
+float inverse_span(uint samples, uint outputs) {
     uint span = samples * outputs - parameters.reaches_corners;
     return span == 0u ? 0.0 : uintBitsToFloat(divide_f32(ONE_F32, floatBitsToUint(float(int(span)))));
 }
 
 // How a sample moves with the region's end; with its start by the rest to 1.
-float share_of_end(uint k, float inverse)
-{
+float share_of_end(uint k, float inverse) {
     precise float offset = float(int(k)) - uintBitsToFloat(parameters.output_offset);
     precise float share = offset * inverse;
     return is_zero(inverse) ? 0.5 : uintBitsToFloat(without_denormal(floatBitsToUint(share)));
 }
 
-void add_slope(inout TermSum of_start, inout TermSum of_end, uint slope, float share)
-{
+void add_slope(inout TermSum of_start, inout TermSum of_end, uint slope, float share) {
     precise float rest = 1.0 - share;
     add_number(of_start, multiply_f32(slope, floatBitsToUint(rest)));
     add_number(of_end, multiply_f32(slope, floatBitsToUint(share)));
 }
 
 // The sample k (along x and y) of the output of which these are the entries, times its gradient.
-void add_sample(inout Slopes slopes, uint begin, uvec2 k, uvec2 column_axis, uvec2 row_axis, vec2 inverse, uint gradient)
-{
+void add_sample(inout Slopes slopes, uint begin, uvec2 k, uvec2 column_axis, uvec2 row_axis, vec2 inverse, uint gradient) {
     Between column = between(location_between(k.x, column_axis.x, column_axis.y, parameters.width));
     Between row = between(location_between(k.y, row_axis.x, row_axis.y, parameters.height));
     bool has_x = !is_zero(column.fraction);
@@ -131,8 +110,7 @@ void add_sample(inout Slopes slopes, uint begin, uvec2 k, uvec2 column_axis, uve
 }
 
 // Some samples of an output.
-void add_output(inout Slopes slopes, uint region, uint number, uint first, vec2 inverse)
-{
+void add_output(inout Slopes slopes, uint region, uint number, uint first, vec2 inverse) {
     uint x = number % parameters.output_width;
     uint y = number / parameters.output_width % parameters.output_height;
     uint channel = number / parameters.output_width / parameters.output_height;
@@ -164,12 +142,8 @@ void add_output(inout Slopes slopes, uint region, uint number, uint first, vec2 
 #endif
 }
 
-void main()
-{
-    uint item = invocation_index();
-    if (item >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_ITEM(item)
     uint region = parameters.first_region + item / parameters.parts;
     uint outputs = parameters.channels * parameters.output_height * parameters.output_width;
     uint begin = item % parameters.parts * parameters.outputs_of_part;

@@ -10,9 +10,7 @@ layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     uint base_sums; // where operands begin in their buffers, in words
-    uint base_tables;
-    uint base_output;
-    uint work_items;
+    uint base_tables, base_output, work_items;
     uint first_region; // of this launch
     uint parts;        // of a region
     uint entries;      // of a region in the table, beside its head
@@ -31,13 +29,11 @@ BUFFER(2, output)
 
 #define WORDS_OF_PART 32u
 #define WORD(word) uintBitsToFloat(words_sums[at + word])
-TermSum sum_at(uint at)
-{
+TermSum sum_at(uint at) {
     return TermSum(Double(WORD(0u), WORD(1u)), Double(WORD(2u), WORD(3u)), Double(WORD(4u), WORD(5u)), words_sums[at + 6u]);
 }
 
-uint result_of(TermSum sum, uint scale, uvec4 head)
-{
+uint result_of(TermSum sum, uint scale, uvec4 head) {
     uint sign = scale & SIGN_F32;
     if (is_special_sum(sum.flags)) {
         uint special = special_sum_of_terms(sum.flags);
@@ -62,12 +58,8 @@ uint result_of(TermSum sum, uint scale, uvec4 head)
     return FORM(result, INPUT)(scaled_double(total, -own), exponent + own);
 }
 
-void main()
-{
-    uint item = invocation_index();
-    if (item >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_ITEM(item)
     uint member = item & 3u;
     uint at = BASE_WORD(sums) + (item >> 2u) * parameters.parts * WORDS_OF_PART + member * 8u;
     TermSum sum = sum_at(at);

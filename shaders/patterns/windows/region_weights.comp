@@ -14,15 +14,9 @@ layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     uint base_table; // where operands begin in their buffers, in words
-    uint base_weights;
-    uint work_items;
-    uint first_region;
+    uint base_weights, work_items, first_region;
     uint input_offset; // the bits of float32
-    uint output_offset;
-    uint height;
-    uint width;
-    uint output_height;
-    uint output_width;
+    uint output_offset, height, width, output_height, output_width;
 } parameters;
 
 #define LANES 4
@@ -40,15 +34,13 @@ BUFFER(1, weights)
 #endif
 
 // The outputs that have some of an element; none where the region has no samples inside.
-uvec2 outputs_of(uint element, uint samples, uint outputs, uvec4 entry, uint extent)
-{
+uvec2 outputs_of(uint element, uint samples, uint outputs, uvec4 entry, uint extent) {
     uvec2 found = touching(0u, samples * outputs, entry.zw, extent, element);
     return found.x < found.y ? uvec2(found.x / samples, (found.y - 1u) / samples + 1u) : uvec2(0u);
 }
 
 // The weight that an element has in an output.
-uint weight_in(uint element, uint samples, uvec4 entry, uint extent)
-{
+uint weight_in(uint element, uint samples, uvec4 entry, uint extent) {
     uvec2 found = touching(entry.x, entry.y, entry.zw, extent, element);
     Double sum = Double(0.0, 0.0);
     for (uint k = found.x; k < found.y; ++k) {
@@ -57,12 +49,8 @@ uint weight_in(uint element, uint samples, uvec4 entry, uint extent)
     return is_zero(sum.high) ? 0u : floatBitsToUint(average_of(sum, samples).high);
 }
 
-void main()
-{
-    uint item = invocation_index();
-    if (item >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_ITEM(item)
     uint own = BOUNDS + WEIGHTS;
     uint region = item / own;
     uint number = item % own;

@@ -19,9 +19,7 @@ layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     uint base_input; // where operands begin in their buffers, in words
-    uint base_output;
-    uint base_state;
-    uint work_items;
+    uint base_output, base_state, work_items;
     uint elements; // of the output
     uint first;    // of what is averaged, those that this launch takes, where it is one of several
     uint end;
@@ -60,8 +58,7 @@ OUTPUT_AXIS(0, 5) OUTPUT_AXIS(1, 12) OUTPUT_AXIS(2, 19) OUTPUT_AXIS(3, 26) OUTPU
     layout(constant_id = first_id + 5) const uint EXTENT_##axis = 1u; \
     layout(constant_id = first_id + 6) const uint STRIDE_##axis = 0u; \
     layout(constant_id = first_id + 7) const uint RADIUS_##axis = 0u; \
-    Resampled resampled_##axis() \
-    { \
+    Resampled resampled_##axis() { \
         return Resampled(uintBitsToFloat(SCALE_##axis), uintBitsToFloat(INVERSE_##axis), \
             uintBitsToFloat(INPUT_OFFSET_##axis), uintBitsToFloat(OUTPUT_OFFSET_##axis), uintBitsToFloat(LAST_##axis)); \
     }
@@ -86,11 +83,7 @@ layout(constant_id = 76) const bool IN_PARTS = false;
 
 // An element of the output: the element of the input where all resampled axes begin, and its coordinates along these.
 struct Source {
-    uint at;
-    uint a;
-    uint b;
-    uint c;
-    uint d;
+    uint at, a, b, c, d;
 };
 
 #define POSITION(axis, coordinate) location_of(coordinate, resampled_##axis())
@@ -112,8 +105,7 @@ VALUE(OUTPUT) resampled(Source source);
         MOVE(axis, coordinate) \
     }
 
-Source source_of(uint element, out uint output_at)
-{
+Source source_of(uint element, out uint output_at) {
     Source source = Source(0u, 0u, 0u, 0u, 0u);
     uint rest = element;
     output_at = 0u;
@@ -123,8 +115,7 @@ Source source_of(uint element, out uint output_at)
 }
 
 // Stores four neighbours of one row, from a multiple of four elements on.
-void store_four_values(uint output_at, VALUE(OUTPUT) a, VALUE(OUTPUT) b, VALUE(OUTPUT) c, VALUE(OUTPUT) d)
-{
+void store_four_values(uint output_at, VALUE(OUTPUT) a, VALUE(OUTPUT) b, VALUE(OUTPUT) c, VALUE(OUTPUT) d) {
     uint words[OUTPUT_BITS / 8];
     for (int i = 0; i < OUTPUT_BITS / 8; ++i) {
         words[i] = 0u;
@@ -144,8 +135,7 @@ void store_four_values(uint output_at, VALUE(OUTPUT) a, VALUE(OUTPUT) b, VALUE(O
 }
 
 // Four neighbours of one row.
-void store_row_of_four(Source source, uint output_at)
-{
+void store_row_of_four(Source source, uint output_at) {
     VALUE(OUTPUT) values[4];
     uint first = output_at;
     for (uint lane = 0u; lane < 4u; ++lane) {
@@ -158,12 +148,10 @@ void store_row_of_four(Source source, uint output_at)
 #ifdef RESAMPLE_BLOCKS
 // Four columns: the elements of a row before and behind their places, and how far they lie behind the former.
 struct Columns {
-    uvec4 first;
-    uvec4 second;
+    uvec4 first, second;
     vec4 fraction;
 };
-Columns columns_from(uint a)
-{
+Columns columns_from(uint a) {
     Between x = between(POSITION(A, a));
     Between y = between(POSITION(A, a + 1u));
     Between z = between(POSITION(A, a + 2u));
@@ -178,8 +166,7 @@ Columns columns_from(uint a)
 bool has_block(Source source, uint output_at, Columns columns);
 bool has_doubled_block(Source source, uint output_at);
 
-void store_block(uint item)
-{
+void store_block(uint item) {
     uint output_at;
     Source source = source_of(item * 4u, output_at);
     if (IS_DOUBLED && has_doubled_block(source, output_at)) {
@@ -200,8 +187,7 @@ void store_block(uint item)
 #endif
 
 // An element, or four neighbours that may lie in several rows, or be fewer.
-void store_elements(uint item)
-{
+void store_elements(uint item) {
     uint count = OUTPUT_PACKED ? 4u : 1u;
     for (uint lane = 0u; lane < count; ++lane) {
         uint element = item * count + lane;
@@ -214,12 +200,8 @@ void store_elements(uint item)
     }
 }
 
-void main()
-{
-    uint item = invocation_index();
-    if (item >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_ITEM(item)
 #ifdef RESAMPLE_BLOCKS
     if (IN_BLOCKS) {
         store_block(item);

@@ -32,8 +32,7 @@ layout(constant_id = 8) const uint LAST = 0u;
 
 uint element_from(float location);
 
-void main()
-{
+void main() {
     uint entry = invocation_index();
     if (entry >= parameters.entries) {
         return;

@@ -11,15 +11,9 @@
 layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
-    uint base_input;
-    uint base_begins;
-    uint base_output;
-    uint base_state;
-    uint count;
+    uint base_input, base_begins, base_output, base_state, count;
     // Of several launches: the addends that this one takes, and how many times all have been taken before.
-    uint first;
-    uint end;
-    uint round;
+    uint first, end, round;
 } parameters;
 
 #include "buffers.glsl"
@@ -46,8 +40,7 @@ layout(constant_id = 4) const uint LEAST_MAGNITUDE = 0u;
     layout(constant_id = first_id + 6) const uint OUTPUT_OFFSET_##axis = 0u; \
     layout(constant_id = first_id + 7) const uint LAST_##axis = 0u; \
     layout(constant_id = first_id + 8) const uint BEGINS_##axis = 0u; \
-    float weight_along_##axis(uint at, uint element) \
-    { \
+    float weight_along_##axis(uint at, uint element) { \
         if (!IS_RESAMPLED_##axis || !IS_LINEAR) { \
             return 1.0; \
         } \

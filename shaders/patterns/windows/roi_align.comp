@@ -19,28 +19,15 @@ layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     uint base_input; // where operands begin in their buffers, in words
-    uint base_table;
-    uint base_output;
-    uint base_state;
+    uint base_table, base_output, base_state;
     uint elements;      // of the output, in this launch
     uint first_element; // the number of the first one
     uint first;         // of each element's samples inside
     uint end;
     uint outside; // the bits of float32
-    uint input_offset;
-    uint output_offset;
-    uint channels;
-    uint height;
-    uint width;
-    uint output_height;
-    uint output_width;
+    uint input_offset, output_offset, channels, height, width, output_height, output_width;
     uint input_stride_0; // elements from one to the next along an axis
-    uint input_stride_1;
-    uint input_stride_2;
-    uint input_stride_3;
-    uint output_stride_0;
-    uint output_stride_1;
-    uint output_stride_2;
+    uint input_stride_1, input_stride_2, input_stride_3, output_stride_0, output_stride_1, output_stride_2;
     uint output_stride_3;
 } parameters;
 
@@ -61,19 +48,16 @@ uint single_f16(uint x) { return float32_from_float16(x); }
 
 // A row of samples: the element where it begins, and how far the row below it lies, and by what fraction.
 struct SampleRow {
-    uint at;
-    uint below;
+    uint at, below;
     float fraction;
 };
 
 #if IS_LINEAR
-SampleRow row_of(uint begin, float location)
-{
+SampleRow row_of(uint begin, float location) {
     Between row = between(location);
     return SampleRow(begin + row.element * parameters.input_stride_2, is_zero(row.fraction) ? 0u : parameters.input_stride_2, row.fraction);
 }
-uint sample_of(SampleRow row, float location)
-{
+uint sample_of(SampleRow row, float location) {
     Between column = between(location);
     uint at = row.at + column.element * parameters.input_stride_3;
     uint right = is_zero(column.fraction) ? 0u : parameters.input_stride_3;
@@ -87,12 +71,10 @@ uint sample_of(SampleRow row, float location)
     return without_denormal(result);
 }
 #else
-SampleRow row_of(uint begin, float location)
-{
+SampleRow row_of(uint begin, float location) {
     return SampleRow(begin + nearest_element(location, NEAREST_OR_LOWER) * parameters.input_stride_2, 0u, 0.0);
 }
-uint sample_of(SampleRow row, float location)
-{
+uint sample_of(SampleRow row, float location) {
     return ELEMENT(row.at + nearest_element(location, NEAREST_OR_LOWER) * parameters.input_stride_3);
 }
 #endif
@@ -102,8 +84,7 @@ struct Counts {
     Double all;
     Double outside;
 };
-Counts counts_of(uvec4 head, uint rows, uint columns)
-{
+Counts counts_of(uvec4 head, uint rows, uint columns) {
     Double all = two_product(float(int(head.y)), float(int(head.z)));
     Double inside = two_product(float(int(rows)), float(int(columns)));
     return Counts(all, double_sum(all, Double(-inside.high, -inside.low)));
@@ -118,14 +99,12 @@ struct Found {
 #define NOTHING Found(BELOW_ALL, uvec2(NOWHERE))
 #define STATE_WORDS 3u
 Found found_before(uint at) { return Found(int(words_state[at]), uvec2(words_state[at + 1u], words_state[at + 2u])); }
-void hand_on(uint at, Found found)
-{
+void hand_on(uint at, Found found) {
     words_state[at] = uint(found.rank);
     words_state[at + 1u] = found.sample_number.x;
     words_state[at + 2u] = found.sample_number.y;
 }
-Found with_sample(Found found, uint bits, uvec2 number)
-{
+Found with_sample(Found found, uint bits, uvec2 number) {
     int rank = rank_f32(bits, BELOW_ALL);
     if (rank > found.rank || found.sample_number.x == NOWHERE) {
         return Found(rank, number);
@@ -133,8 +112,7 @@ Found with_sample(Found found, uint bits, uvec2 number)
     return found;
 }
 
-uvec2 result_of(Found found, Counts counts)
-{
+uvec2 result_of(Found found, Counts counts) {
     bool is_outside = !is_zero_number(counts.outside.high) && rank_f32(parameters.outside, BELOW_ALL) > found.rank;
     return is_outside ? uvec2(NOWHERE) : found.sample_number;
 }
@@ -147,8 +125,7 @@ void hand_on(uint at, Found found) { words_state[at] = uint(found); }
 Found with_sample(Found found, uint bits, uvec2 number) { return max(found, rank_f32(bits, BELOW_ALL)); }
 
 uint number_of(int rank) { return rank == BELOW_ALL ? NAN_F32 : uint(rank ^ ((rank >> 31) & 0x7fffffff)); }
-uint result_of(Found found, Counts counts)
-{
+uint result_of(Found found, Counts counts) {
     if (!is_zero_number(counts.outside.high)) {
         found = with_sample(found, parameters.outside, uvec2(0u));
     }
@@ -164,26 +141,22 @@ uint result_of(Found found, Counts counts)
 #define STATE_WORDS 8u
 #define STATE(word) uintBitsToFloat(words_state[at + word])
 #define HAND_ON(word, number) words_state[at + word] = floatBitsToUint(number);
-Found found_before(uint at)
-{
+Found found_before(uint at) {
     return TermSum(Double(STATE(0u), STATE(1u)), Double(STATE(2u), STATE(3u)), Double(STATE(4u), STATE(5u)),
         words_state[at + 6u]);
 }
-void hand_on(uint at, Found found)
-{
+void hand_on(uint at, Found found) {
     HAND_ON(0u, found.ordinary.high) HAND_ON(1u, found.ordinary.low)
     HAND_ON(2u, found.small.high) HAND_ON(3u, found.small.low)
     HAND_ON(4u, found.large.high) HAND_ON(5u, found.large.low)
     words_state[at + 6u] = found.flags;
 }
-Found with_sample(Found found, uint bits, uvec2 number)
-{
+Found with_sample(Found found, uint bits, uvec2 number) {
     add_number(found, bits);
     return found;
 }
 
-uint result_of(Found found, Counts counts)
-{
+uint result_of(Found found, Counts counts) {
     if (!is_zero_number(counts.outside.high)) {
         add_multiple(found, parameters.outside, counts.outside);
     }
@@ -208,8 +181,7 @@ uint result_of(Found found, Counts counts)
 #endif
 
 #if !IS_WINNER
-void store_result(uint region, uint channel, uint y, uint x, uint result)
-{
+void store_result(uint region, uint channel, uint y, uint x, uint result) {
     uint location = region * parameters.output_stride_0 + channel * parameters.output_stride_1 + y * parameters.output_stride_2
         + x * parameters.output_stride_3;
     STORE(INPUT_BITS, words_output, BASE(INPUT_BITS, output) + location, result);
@@ -226,8 +198,7 @@ struct Pair {
     uvec4 at;
     vec2 fractions;
 };
-Pair pair_of(uvec4 entry, uint extent, uint stride)
-{
+Pair pair_of(uvec4 entry, uint extent, uint stride) {
     Between first = between(location_between(entry.x, entry.z, entry.w, extent));
     Between second = between(location_between(entry.x + 1u, entry.z, entry.w, extent));
     uvec2 at = uvec2(first.element, second.element) * stride;
@@ -241,8 +212,7 @@ Pair pair_of(uvec4 entry, uint extent, uint stride)
 struct Elements {
     uvec4 samples[4];
 };
-Elements elements_of(uint begin, Pair y, Pair x)
-{
+Elements elements_of(uint begin, Pair y, Pair x) {
     Elements all;
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         uvec2 rows = begin + (i < 2u ? y.at.xy : y.at.zw);
@@ -254,8 +224,7 @@ Elements elements_of(uint begin, Pair y, Pair x)
 }
 
 // Their average. False where something is rare.
-bool is_quick_average(Elements all, Pair y, Pair x, out uint result)
-{
+bool is_quick_average(Elements all, Pair y, Pair x, out uint result) {
     bool is_quick = true;
     Double sum = Double(0.0, 0.0);
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
@@ -273,8 +242,7 @@ bool is_quick_average(Elements all, Pair y, Pair x, out uint result)
 }
 #endif
 
-void main()
-{
+void main() {
     uint number = invocation_index();
     if (number >= parameters.elements) {
         return;

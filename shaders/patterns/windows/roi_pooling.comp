@@ -14,8 +14,7 @@ layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     uint base_input; // where operands begin in their buffers, in words
-    uint base_regions;
-    uint base_output;
+    uint base_regions, base_output;
     uint elements; // of the output
     uint first_tap; // of each bin, in this launch
 } parameters;
@@ -51,15 +50,13 @@ uint single_f32(uint x) { return x; }
 uint single_f16(uint x) { return float32_from_float16(x); }
 
 // A member of a region: the bits of a float32.
-uint member_of(uint region, uint number)
-{
+uint member_of(uint region, uint number) {
     uint at = region * REGION_STRIDE_2 + number * REGION_STRIDE_3;
     return without_denormal(FORM(single, INPUT)(LOAD(INPUT, words_regions, BASE(INPUT_BITS, regions) + at)));
 }
 
 // A coordinate in the input: scaled, rounded, within -2^30 and 2^30; 0 for NaN.
-int coordinate_of(uint region, uint number)
-{
+int coordinate_of(uint region, uint number) {
     precise float scaled = uintBitsToFloat(member_of(region, number)) * uintBitsToFloat(SCALE);
     uint rounded = rounded_f32(floatBitsToUint(scaled), HALVES_AWAY_FROM_ZERO);
     uint magnitude = rounded & 0x7fffffffu;
@@ -70,11 +67,9 @@ int coordinate_of(uint region, uint number)
 
 // The elements from `first` on, before `end`.
 struct Span {
-    int first;
-    int end;
+    int first, end;
 };
-Span span_of(int low, int high, uint location, uint locations, uint extent)
-{
+Span span_of(int low, int high, uint location, uint locations, uint extent) {
     uint size = (high > low ? uint(high) - uint(low) : 0u) + 1u; // up to 2^31 + 1
     uint whole = size / locations;
     uint rest = size % locations;
@@ -84,15 +79,13 @@ Span span_of(int low, int high, uint location, uint locations, uint extent)
 }
 
 // The batch of a region; BATCHES, where there is no such one.
-uint batch_of(uint region)
-{
+uint batch_of(uint region) {
     uint bits = member_of(region, 0u);
     bits = bits == 0x80000000u ? 0u : bits;
     return bits < 0x4f000000u ? min(whole_of(uintBitsToFloat(bits)), BATCHES) : BATCHES;
 }
 
-void main()
-{
+void main() {
     uint element = invocation_index();
     if (element >= parameters.elements) {
         return;

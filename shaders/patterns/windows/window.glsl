@@ -25,17 +25,13 @@ layout(local_size_x = 256) in;
 layout(push_constant) uniform Parameters {
     uint base_input; // where operands begin in their buffers, in words
 #ifdef WINDOW_SCALES
-    uint base_source_scale;
-    uint base_source_zero;
-    uint base_scale;
-    uint base_zero;
+    uint base_source_scale, base_source_zero, base_scale, base_zero;
 #endif
     uint base_output;
 #ifdef WINDOW_INDICES
     uint base_indices;
 #endif
-    uint base_state;
-    uint work_items;
+    uint base_state, work_items;
     uint elements;  // of the output
     uint first_tap; // those that this launch takes, where it is one of several
     uint end_tap;
@@ -128,13 +124,10 @@ struct Window {
     uint number; // its number in logical order
     uint origin; // the element of the input that lies where the window's padding ends
     uint depth_first; // how many taps along the depth lie before the first one
-    uint depth_taps;
-    uint height_taps;
-    uint width_taps;
+    uint depth_taps, height_taps, width_taps;
 };
 
-bool is_whole(Window window)
-{
+bool is_whole(Window window) {
     return window.depth_taps == TAPS_DEPTH && window.height_taps == TAPS_HEIGHT && window.width_taps == TAPS_WIDTH;
 }
 uint taps_inside(Window window) { return window.depth_taps * window.height_taps * window.width_taps; }
@@ -203,12 +196,10 @@ VALUE(OUTPUT) pooled(Window window, out uint index);
 
 // Of the taps along an axis from `location` in the padded input on, the first one inside the input, and how many are.
 struct Taps {
-    uint first;
-    uint count;
+    uint first, count;
 };
 #define TAPS_INSIDE(axis) \
-    Taps taps_inside_##axis(uint location) \
-    { \
+    Taps taps_inside_##axis(uint location) { \
         int position = int(location) - int(PADDING_##axis); \
         uint first = position < 0 ? (uint(-position) + (DILATION_##axis - 1u)) / DILATION_##axis : 0u; \
         int left = int(EXTENT_##axis) - 1 - position; \
@@ -237,16 +228,9 @@ TAPS_INSIDE(WIDTH)
 // Where the window of an element of the output lies, by the element's number in the order of memory: at the first element of the input beside the
 // padding, and at places in the padded input.
 struct Location {
-    uint at;
-    uint number;
-    uint depth;
-    uint height;
-    uint width;
-    uint output_at;
-    uint indices_at;
+    uint at, number, depth, height, width, output_at, indices_at;
 };
-Location location_of(uint element)
-{
+Location location_of(uint element) {
     Location location = Location(0u, 0u, 0u, 0u, 0u, 0u, 0u);
     uint rest = element;
     MOVE_ALONG(0) MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3)
@@ -255,8 +239,7 @@ Location location_of(uint element)
 }
 
 // The window there. What lies before the input's first element wraps below zero, and back with the taps that are left out.
-Window window_at(Location location)
-{
+Window window_at(Location location) {
     uint at = location.at - INPUT_START;
     uint number = location.number - NUMBER_START;
     Taps depth_taps = taps_inside_DEPTH(location.depth);
@@ -269,8 +252,7 @@ Window window_at(Location location)
 }
 
 #ifdef WINDOW_INDICES
-void store_index(uint at, uint index)
-{
+void store_index(uint at, uint index) {
     if (WORDS_OF_INDEX == 1u) {
         words_indices[BASE_WORD(indices) + at] = index;
     } else if (WORDS_OF_INDEX == 2u) {
@@ -318,8 +300,7 @@ uvec4 pooled_block(Location location);
     }
 
 // The results of a block: of 16 bits the words of two blocks side by side.
-void store_block(uint item)
-{
+void store_block(uint item) {
 #if OUTPUT_BITS == 16
     Location location = location_of(2u * item);
     Location next = location_of(2u * item + 1u);
@@ -341,12 +322,8 @@ void store_block(uint item)
 }
 #endif
 
-void main()
-{
-    uint item = invocation_index();
-    if (item >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_ITEM(item)
 #ifdef WINDOW_BLOCKS
     if (IN_BLOCKS) {
         store_block(item);

@@ -96,8 +96,7 @@
 #define SIGN_float16 0x8000u
 
 // The result of a window that has an infinity or a NaN in it, by what was found.
-uint special_result(uint found)
-{
+uint special_result(uint found) {
 #ifdef HAS_SIGN
     if (found == IS_NEGATIVE_INFINITE) {
         return SIGN(SUM_TYPE) | INFINITY(SUM_TYPE);
@@ -113,8 +112,7 @@ int scaling_exponent(uint largest) { return SCALED_EXPONENT + 127 - int(largest 
 bool is_scaled_sum_zero(uint largest) { return largest < SMALLEST_NORMAL_F32; }
 
 // Whether a window of finite elements has some outside the middle range.
-bool needs_scaling(uint largest, uint smallest_less_one)
-{
+bool needs_scaling(uint largest, uint smallest_less_one) {
 #if INPUT_BITS == 32
     return largest >= EXPONENT_BITS(MOST_EXPONENT) || smallest_less_one < EXPONENT_BITS(LEAST_EXPONENT) - 1u;
 #else
@@ -122,14 +120,12 @@ bool needs_scaling(uint largest, uint smallest_less_one)
 #endif
 }
 
-uint scaled_result(Window window, Double sum, int exponent)
-{
+uint scaled_result(Window window, Double sum, int exponent) {
     Double result = RESULT_OF(sum, window);
     return times_power_of_two(floatBitsToUint(result.high), -RESULT_EXPONENT(exponent));
 }
 
-uint quick_result(Window window, Double sum)
-{
+uint quick_result(Window window, Double sum) {
     if (TAPS_OF_WINDOW <= FEW_TAPS) {
         sum = two_sum(sum.high, sum.low);
     }
@@ -139,15 +135,13 @@ uint quick_result(Window window, Double sum)
 
 #ifndef WINDOW_IS_GIVEN
 // The element of the input that a tap of a whole window is, in the order of FOR_EACH_TAP.
-uint offset_of_tap(Window window, uint tap)
-{
+uint offset_of_tap(Window window, uint tap) {
     uint row = tap / TAPS_WIDTH;
     return window.at + tap % TAPS_WIDTH * TAP_STEP_WIDTH + row % TAPS_HEIGHT * TAP_STEP_HEIGHT + row / TAPS_HEIGHT * TAP_STEP_DEPTH;
 }
 
 // The sum where several launches take the taps: in round 0 all as they are; in round 1 scaled, where that is needed.
-uint window_sum_in_parts(Window window)
-{
+uint window_sum_in_parts(Window window) {
     uint largest = 0u;
     uint smallest_less_one = 0xffffffffu;
     uint found = 0u;
@@ -183,8 +177,7 @@ uint window_sum_in_parts(Window window)
 }
 #endif
 
-uint window_sum(Window window)
-{
+uint window_sum(Window window) {
 #ifndef WINDOW_IS_GIVEN
     if (IN_PARTS) {
         return window_sum_in_parts(window);
@@ -226,8 +219,7 @@ uint window_sum(Window window)
 }
 
 #ifdef SUM_IS_RESULT
-VALUE(OUTPUT) pooled(Window window, out uint index)
-{
+VALUE(OUTPUT) pooled(Window window, out uint index) {
     index = 0u;
     return window_sum(window);
 }
