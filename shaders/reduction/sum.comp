@@ -9,6 +9,9 @@
 #include "exponential.glsl"
 #elif TERMS == 4
 #include "rounded_squares.glsl"
+#elif TERMS == 0 && !defined(SCAN)
+#include "rounding_to_odd.glsl"
+#include "window_average.glsl"
 #endif
 
 #ifdef SCAN
@@ -21,6 +24,7 @@
 #define LOGARITHM 3u
 #define LOGARITHM_AND_PEAK 4u // and the peak is added
 #define MEAN_IN_TWO_WORDS 5u
+#define ROUNDED_MEAN 6u // of up to 256 elements of FLOAT16: their sum is exact, and nothing is rounded before the result
 
 #define State TermSum
 #define EMPTY_STATE EMPTY_SUM
@@ -328,6 +332,12 @@ uvec2 finished(State state) {
         }
         return uvec2(high, 0u);
     }
+#if TERMS == 0
+    if (ENDING == ROUNDED_MEAN) {
+        float mean = uintBitsToFloat(rounded_to_odd(average_of(total, parameters.elements)));
+        return uvec2(is_zero ? 0u : result_times_power(mean, exponent), 0u);
+    }
+#endif
     if (ENDING == SQUARE_ROOT) {
         return uvec2(is_zero ? 0u : root_of_double(total, exponent), 0u);
     }

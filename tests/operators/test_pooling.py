@@ -21,6 +21,7 @@ from dmlvk.operators import OPERATORS
 from dmlvk.runtime import shader_forms
 from tests.operators.differences import differences
 from tests.operators.test_products import on_llvmpipe
+from tests.targets import all_compute_as_gpus
 
 WINDOWS: dict[str, Any] = {
     "dimension_count": 2,
@@ -48,8 +49,12 @@ def test_averages_of_huge_numbers_do_not_overflow_and_cancellation_loses_nothing
         assert abs(float(got[3])) < 2.0**-40 * 1e38
 
 
+@pytest.mark.parametrize("as_gpu", [False, True], ids=["own", "as GPU"])
 @pytest.mark.parametrize("taps", [3, 7, 49, 250])
-def test_float16_averages_are_correctly_rounded(benches: list[Workbench], taps: int) -> None:
+def test_float16_averages_are_correctly_rounded(
+    benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, taps: int, as_gpu: bool
+) -> None:
+    """Of whole inputs; several invocations of a GPU share one of 17 elements and more."""
     random = np.random.default_rng(taps)
     values = random.integers(0, 0x7C00, (1, 64, 1, taps)).astype(np.uint16)
     values |= (random.integers(0, 2, values.shape) << 15).astype(np.uint16)
@@ -62,8 +67,10 @@ def test_float16_averages_are_correctly_rounded(benches: list[Workbench], taps: 
         include_padding=True,
     )
     means = [sum(map(Fraction, map(float, row)), Fraction(0)) / taps for row in halves[0, :, 0]]
-    for bench in benches:
-        got = bench.device.run(desc, {"InputTensor": halves})["OutputTensor"].ravel()
+    all_compute_as_gpus(monkeypatch, as_gpus=as_gpu)
+    for bench in on_llvmpipe(benches) if as_gpu else benches:
+        with dml.Device(bench.device.info.index) as anew:
+            got = anew.run(desc, {"InputTensor": halves})["OutputTensor"].ravel()
         for number, mean in zip(got, means, strict=True):
             neighbours = [number, np.nextafter(number, np.float16(np.inf)), np.nextafter(number, np.float16(-np.inf))]
             errors = [abs(Fraction(float(n)) - mean) for n in neighbours if np.isfinite(n)]

@@ -49,7 +49,7 @@ _FEWEST_LANES_OF_TILE = 4
 _ELEMENTS_OF_TILE = 256  # A tile has at most so many elements, if it has more lanes than the fewest
 
 _UNSIGNED, _SIGNED, _FLOAT = 0, 1, 2
-AS_IT_IS, DIVIDED, SQUARE_ROOT, LOGARITHM, LOGARITHM_AND_PEAK, MEAN_IN_TWO_WORDS = range(6)
+AS_IT_IS, DIVIDED, SQUARE_ROOT, LOGARITHM, LOGARITHM_AND_PEAK, MEAN_IN_TWO_WORDS, ROUNDED_MEAN = range(7)
 """What becomes of a sum: ``ENDING`` in shaders/reduction/sum.comp."""
 
 _OF_MAGNITUDES = 1  # The mode of sums of magnitudes
@@ -123,6 +123,9 @@ SUM_OF_ROUNDED_SQUARES = _sum("rounded_squares", 4)
 """Of differences from a mean, for normalizations: shaders/include/rounded_squares.glsl says how exact it is."""
 
 MEAN = dataclasses.replace(SUM, ending=DIVIDED)
+MEAN_OF_FEW = dataclasses.replace(SUM, ending=ROUNDED_MEAN)
+"""Of up to 256 elements of FLOAT16: rounded correctly."""
+
 NORM_OF_SQUARES = dataclasses.replace(SUM_OF_SQUARES, ending=SQUARE_ROOT)
 MAXIMUM = _EXTREME
 MINIMUM = dataclasses.replace(_EXTREME, mode=1)

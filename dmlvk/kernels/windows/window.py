@@ -19,6 +19,7 @@ from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.rows.reduction import (
     MAXIMUM,
     MEAN,
+    MEAN_OF_FEW,
     NORM_OF_SQUARES,
     SUM_OF_MAGNITUDES,
     Reduction,
@@ -70,6 +71,9 @@ _MOST_TAPS_OF_BLOCK = 64  # Of a window: beyond, sharing its rows gains nothing
 _FEWEST_TAPS_OF_ROWS = 257
 """Of windows that are the whole input: from here on they are rows of a reduction, in whose order their sums are made.
 FLOAT16 means of fewer are rounded correctly."""
+
+_FEWEST_TAPS_OF_LANES = 17
+"""The same on GPUs where any order has the same results: several invocations share a row from here on."""
 
 _SPATIAL = ("DEPTH", "HEIGHT", "WIDTH")  # What the shader calls the axes that windows move along
 
@@ -270,10 +274,15 @@ def _pools_of(desc: _Pooling, shader: str, source: _WindowTensor, rounds: int) -
     return _Pools(variant, source, result, _WindowGeometry.of(desc), data_type.size_in_bits, rounds, numbers=(0,))
 
 
-def _are_rows(desc: _Pooling) -> bool:
-    """Whether there is one window for each channel, of all that there is, and many elements are in it."""
+def _are_rows(desc: _Pooling, target: Target, *, has_any_order: bool = False) -> bool:
+    """Whether there is one window for each channel, of all that there is, and many elements are in it.
+
+    Args:
+        has_any_order: whether the order of elements changes no result: then fewer are many on a GPU.
+    """
     is_whole = tuple(desc.window_size) == tuple(desc.input_tensor.sizes[2:]) and not any(desc.start_padding)
-    return is_whole and not any(desc.end_padding) and math.prod(desc.window_size) >= _FEWEST_TAPS_OF_ROWS
+    fewest = _FEWEST_TAPS_OF_LANES if has_any_order and not target.is_cpu else _FEWEST_TAPS_OF_ROWS
+    return is_whole and not any(desc.end_padding) and math.prod(desc.window_size) >= fewest
 
 
 def _reduced(desc: _Pooling, target: Target, reduction: Reduction) -> Program:
@@ -287,7 +296,7 @@ def _reduced(desc: _Pooling, target: Target, reduction: Reduction) -> Program:
 @lowering(MaxPooling, MaxPooling1, MaxPooling2)
 def _maxima(desc: MaxPooling | MaxPooling1 | MaxPooling2, target: Target) -> Program:
     indices = None if isinstance(desc, MaxPooling) else desc.output_indices_tensor
-    if indices is None and _are_rows(desc):
+    if indices is None and _are_rows(desc, target, has_any_order=True):
         return _reduced(desc, target, MAXIMUM)
     positions = None if indices is None else (_WindowTensor.of(indices), indices.data_type.size_in_bits // 32)
     pools = _pools_of(desc, "max_pooling", _WindowTensor.of(desc.input_tensor), rounds=1)
@@ -301,8 +310,10 @@ def _maxima(desc: MaxPooling | MaxPooling1 | MaxPooling2, target: Target) -> Pro
 
 @lowering(AveragePooling, AveragePooling1)
 def _averages(desc: AveragePooling | AveragePooling1, target: Target) -> Program:
-    if _are_rows(desc):
-        return _reduced(desc, target, MEAN)
+    is_half = desc.output_tensor.data_type is DataType.FLOAT16
+    if _are_rows(desc, target, has_any_order=is_half or target.device_arithmetic):
+        is_exact = is_half and math.prod(desc.window_size) < _FEWEST_TAPS_OF_ROWS
+        return _reduced(desc, target, MEAN_OF_FEW if is_exact else MEAN)
     pools = _pools_of(desc, "average_pooling", _WindowTensor.of(desc.input_tensor), rounds=2)
     pools = dataclasses.replace(pools, counts_padding=desc.include_padding)
     builder = ProgramBuilder(desc, target)
@@ -324,7 +335,7 @@ def _quantized_averages(desc: QuantizedLinearAveragePooling, target: Target) -> 
 
 @lowering(LpPooling, LpPooling1)
 def _norms(desc: LpPooling | LpPooling1, target: Target) -> Program:
-    if desc.p <= _LARGEST_NORM_BY_SUM and _are_rows(desc):
+    if desc.p <= _LARGEST_NORM_BY_SUM and _are_rows(desc, target):
         return _reduced(desc, target, SUM_OF_MAGNITUDES if desc.p == 1 else NORM_OF_SQUARES)
     shader = f"lp_pooling.{desc.p}" if desc.p <= _LARGEST_NORM_BY_SUM else "lp_pooling.power"
     pools = _pools_of(desc, shader, _WindowTensor.of(desc.input_tensor), rounds=2)
