@@ -13,7 +13,6 @@ import collections
 import json
 import os
 import statistics
-import textwrap
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -58,16 +57,8 @@ def write(seconds: Mapping[str, float], counts: Mapping[str, int], file: Path = 
         path, _, name = function.partition("::")
         if cost >= CHEAP and (file.parent.parent / path).exists():
             by_file[path][name] = float(f"{cost:.2g}")
-    entries = (_filled(path, of_file) for path, of_file in by_file.items())
+    entries = (f"{json.dumps(path)}: {json.dumps(of_file)}" for path, of_file in by_file.items())
     file.write_text("{\n" + ",\n".join(entries) + "\n}\n", "utf-8")
-
-
-def _filled(path: str, of_file: Mapping[str, float]) -> str:
-    """A file's entry, as many functions in a line as it has room for."""
-    text = json.dumps({path: of_file}, separators=(", ", ":"))[1:-1]
-    return textwrap.fill(
-        text, 118, initial_indent=" ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-    )
 
 
 def not_measured(seconds: Mapping[str, float], costs: Mapping[str, float], fewest: float = 1.0) -> dict[str, float]:

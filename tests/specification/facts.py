@@ -6,8 +6,8 @@ tensors that must agree, and by feature level what each tensor may be. Operators
 - A member is its kind and type, its name, and ``?`` where it may be absent: ``"input ScaleTensor?"``,
   ``"inputs InputTensors"`` for an array of tensors, ``"uint32_array Strides"`` for an attribute.
 - ``support`` says for some tensors together, or for ``others``, or for all, the fewest and most dimensions and the data
-  types: ``{"1_0": {"ATensor, BTensor": "4-5 FLOAT32 FLOAT16", "CTensor": "4-4 FLOAT32 or absent"}}``. It holds from its
-  level up to the next one. The first one introduced the operator.
+  types: ``{"1_0": {"ATensor, BTensor": "4-5 FLOATS", "CTensor": "4-4 FLOAT32 or absent"}}``; ``_TYPES`` has words for
+  several. It holds from its level up to the next one. The first one introduced the operator.
 """
 
 from __future__ import annotations
@@ -20,23 +20,12 @@ from typing import Any
 from dmlvk.datatypes import DataType
 
 # DML_FEATURE_LEVEL, by number.
-FEATURE_LEVELS = {
-    "1_0": 0x1000,
-    "2_0": 0x2000,
-    "2_1": 0x2100,
-    "3_0": 0x3000,
-    "3_1": 0x3100,
-    "4_0": 0x4000,
-    "4_1": 0x4100,
-    "5_0": 0x5000,
-    "5_1": 0x5100,
-    "5_2": 0x5200,
-    "6_0": 0x6000,
-    "6_1": 0x6100,
-    "6_2": 0x6200,
-    "6_3": 0x6300,
-    "6_4": 0x6400,
-}
+FEATURE_LEVELS = {label: 0x1000 * int(label[0]) + 0x100 * int(label[2]) for label in (
+    *("1_0", "2_0", "2_1", "3_0", "3_1", "4_0", "4_1", "5_0", "5_1", "5_2", "6_0", "6_1", "6_2", "6_3", "6_4"),
+)}  # fmt: skip
+
+_TYPES = {"FLOATS": "FLOAT32 FLOAT16", "INTEGERS": "INT32 INT16 INT8 UINT32 UINT16 UINT8"}
+_TYPES["INTEGERS64"] = "INT64 INT32 INT16 INT8 UINT64 UINT32 UINT16 UINT8"
 
 FUSABLE = [f"ACTIVATION_{name}" for name in (
     *("CELU", "ELU", "GELU", "HARD_SIGMOID", "IDENTITY", "LEAKY_RELU", "LINEAR", "PARAMETRIC_SOFTPLUS", "RELU"),
@@ -118,7 +107,7 @@ def _tensors(table: str | dict[str, str], names: list[str]) -> dict[str, TensorF
     for name in names:
         words = listed.get(name) or listed["others"]
         data_types, _, absent = words.partition(" or ")
-        dimensions, *types = data_types.split()
+        dimensions, *types = " ".join(_TYPES.get(word, word) for word in data_types.split()).split()
         fewest, _, most = dimensions.partition("-")
         facts[name] = TensorFacts(int(fewest), int(most), tuple(DataType[t] for t in types), absent == "absent")
     return facts
@@ -131,6 +120,8 @@ def _groups(groups: str | list[list[str]], names: list[str]) -> list[list[str]]:
 def _operator(name: str, entry: dict[str, Any]) -> OperatorFacts:
     members = [_member(text, entry) for text in entry["members"]]
     names = [member["name"] for member in members if member["type"] in ("tensor", "tensors")]
+    if "same" in entry:  # sizes and data type of all tensors
+        entry = {**entry, "same_sizes": "all tensors", "same_data_type": "all tensors"}
     return OperatorFacts(
         name,
         members,
