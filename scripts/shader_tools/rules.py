@@ -1,15 +1,17 @@
 """What a compiled shader must not contain, and why: each rule stands for a fault that was measured or is specified.
 
 A rule is data: an id, the reason, and what it refuses (instructions by number, functions of GLSL.std.450, or whatever
-a check of the whole module objects to). Where an operator needs an exception, ``EXEMPTIONS`` gets an entry with its
-own reason; an exemption that no longer matches anything is itself reported.
+a check of the whole module objects to). Where an operator needs an exception, ``exemptions.json`` gets an entry with
+its own reason; an exemption that no longer matches anything is itself reported.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Final
 
 from dmlvk.spirv.opcodes import GLSL_FUNCTIONS, functions, opcode_range, opcodes
@@ -45,18 +47,6 @@ class Finding:
     file: str = ""  # GLSL file, when known
     line: int = 0  # line in it, 0 when not known
 
-
-_OF_PACKED_ROWS = (
-    *("blocks.float16.*.exact.*", "blocks.float16.*.planes.*"),
-    *("blocks.float16.*.integer_*", "experts.float16.*.integer_*"),
-)
-
-_OF_HALVES = (
-    "blocks.float16.*.matrices.*",
-    "gemm.float16.cooperative.*.packed",
-    "trial.half_products",
-)
-"""Variants that calculate in FLOAT16."""
 
 _FLOAT_COMPARISONS = opcode_range("OpIsNan", "OpUnordered") | opcode_range("OpFOrdEqual", "OpFUnordGreaterThanEqual")
 _ATOMICS = opcode_range("OpAtomicLoad", "OpAtomicXor") | opcodes("ImageTexelPointer")
@@ -252,200 +242,13 @@ KNOWN_INSTRUCTIONS: Final = (
 """Instructions that mean the same everywhere. OpFNegate is one: it turns over a bit and rounds nothing, so there is
 nothing to contract but the multiply or add beside it, which carries its own decoration."""
 
-_ANY_LENGTH = "size of the shared memory is unknown: *"
-_ABOVE_LIMIT = "* bytes of shared memory, limit 16384"
-
-_MATRICES = (
-    ("capability", "OpCapability GroupNonUniform"),
-    ("capability", "OpCapability VulkanMemoryModel"),
-    ("capability", "OpCapability CooperativeMatrixKHR"),
-    ("extension", '*"SPV_KHR_cooperative_matrix"'),
-    ("extension", '*"SPV_KHR_vulkan_memory_model"'),
-    ("unlisted-instruction", "Op#445[6789] *"),
-    ("shared-memory", _ABOVE_LIMIT),
+EXEMPTIONS: Final[tuple[Exemption, ...]] = tuple(
+    Exemption(rule, variants, instruction, each["reason"])
+    for each in json.loads(Path(__file__).with_name("exemptions.json").read_text("utf-8"))
+    for variants in each["variants"]
+    for rule, instruction in each["broken"]
 )
-"""What cooperative matrices of any type break, and those of two types."""
-_BYTES = (("capability", "OpCapability Int8"), ("type-width", "*OpTypeInt 8 1"))
-_HALVES = (("capability", "OpCapability Float16"), ("type-width", "*OpTypeFloat 16"))
-
-
-def _exemptions(reason: str, variants: str | Sequence[str], *broken: tuple[str, str]) -> Iterator[Exemption]:
-    """Permission for all of these variants to break all of these rules: their ids, each with the instruction."""
-    for pattern in (variants,) if isinstance(variants, str) else variants:
-        for rule, instruction in broken:
-            yield Exemption(rule, pattern, instruction, reason)
-
-
-EXEMPTIONS: Final[tuple[Exemption, ...]] = (
-    *_exemptions(
-        "were its slow path not behind either sum, Intel's compiler would spill", "register_rows", ("length", "*")
-    ),
-    *_exemptions(
-        "its length is that of the transposed inputs' tiles; dmlvk/kernels/access_orders.py gives tiles to what fits",
-        "*.tiled",
-        ("shared-memory", _ANY_LENGTH),
-    ),
-    *_exemptions(
-        "below 16384 but for rows' tiles and wide work groups; dmlvk/kernels/rows/scan.py looks for room for these",
-        "scan.sum.rows",
-        ("shared-memory", _ANY_LENGTH),
-    ),
-    *_exemptions(
-        "two tiles of each operand; dmlvk/kernels/products/matrix_choice.py gives them to devices that have room",
-        "gemm.*.64x128.8x8*",
-        ("shared-memory", _ABOVE_LIMIT),
-    ),
-    *_exemptions(
-        "16 bytes for each invocation of a work group; dmlvk/kernels/rows/along_axes.py gives it 256 at most",
-        ("*.in_registers", "*.long"),
-        ("shared-memory", _ANY_LENGTH),
-    ),
-    *_exemptions(
-        "a state for each invocation of a work group; dmlvk/kernels/rows/reduction.py has more than 256 where they fit",
-        "reduction.*",
-        ("shared-memory", _ANY_LENGTH),
-    ),
-    *_exemptions(
-        "its length is a line's; index_lines.py takes it where a line fits into what the device has",
-        "*er_lines",
-        ("shared-memory", _ANY_LENGTH),
-    ),
-    *_exemptions(
-        "dmlvk/kernels/products/packed_integers.py looks for room for work groups and their memory",
-        ("blocks.float16.*.integer_rows.*", "experts.float16.*.integer_rows.*"),
-        ("local-size", "local size 512 x 1 x 1 is 512 invocations, limit 256"),
-        ("shared-memory", _ABOVE_LIMIT),
-    ),
-    *_exemptions(
-        "compiled for those only who permit a device to round sums of products as it likes",
-        [f"{family}.float32.*.device*" for family in ("gemm", "convolution", "blocks", "experts")],
-        ("contraction", "*Fma*"),
-    ),
-    *_exemptions(
-        "arithmetic of FLOAT16: taken only where the feature was enabled and the device's products are right",
-        _OF_HALVES,
-        *_HALVES,
-    ),
-    *_exemptions(
-        "arithmetic of FLOAT16: taken only where the feature was enabled and the device's products are right",
-        _OF_HALVES[:2],
-        ("float-conversion", "*OpFConvert*"),
-    ),
-    *_exemptions(
-        "integer dot products: taken only where the feature was enabled with its extension, and exact",
-        ("*_integer.packed.*.dot", "*.float16.*.integer_rows.*.dot", "blocks.float16.*.dots.*"),
-        ("capability", "OpCapability 601[89]"),
-        ("extension", '*"SPV_KHR_integer_dot_product"'),
-        ("unlisted-instruction", "Op#4450 *"),
-    ),
-    *_exemptions(
-        "cooperative matrices of bytes: taken only where their features were enabled, and exact",
-        "*_integer.packed.*.cooperative",
-        *_MATRICES,
-        *_BYTES,
-    ),
-    *_exemptions(
-        "GLSL declares gl_SubgroupInvocationID mediump; it, its quotients and remainders are below 32",
-        (
-            "convolution.float16.cooperative.*.channels*",
-            "gemm.float16.cooperative.*",
-            "gemm.float32.cooperative.exact*",
-            "blocks.float16.*.matrices.*",
-            "blocks.float16.*.exact.*x*",
-        ),
-        ("relaxed-precision", "OpDecorate %* RelaxedPrecision"),
-    ),
-    *_exemptions(
-        "cooperative matrices of FLOAT16: taken where a trial found sums exact (Target.has_exact_halves)",
-        "blocks.float16.*.exact.*x*",
-        *_MATRICES,
-        *_HALVES,
-        ("contraction", "*OpF*"),  # no product is contracted: each of matrices is decorated
-        ("half-conversion", "*OpExtInst * PackHalf2x16 *"),  # of parts, which are FLOAT16's numbers
-        ("readonly", "OpMemberDecorate %* 0 NonWritable"),  # parts of rows, and packed weights
-    ),
-    *_exemptions(
-        "terms of packed rows are numbers below 2^24: what is not finite is looked for in the bits",
-        (*_OF_PACKED_ROWS, "blocks.float16.*.dots.*", "blocks.float16.*.floats.*"),
-        ("float-conversion", "*OpConvertFToS*"),
-    ),
-    *_exemptions(
-        "terms of packed rows are numbers below 2^24: what is not finite is looked for in the bits",
-        (*_OF_PACKED_ROWS, "blocks.float16.parts"),
-        ("float-comparison", "*OpFUnordNotEqual*"),
-    ),
-    *_exemptions(
-        "FLOAT16 GELU behind a product, for those who permit a device its own arithmetic: what Vulkan grants powers"
-        " is far below FLOAT16's errors",
-        ("gemm.float16.cooperative.*.epilogue", "gemm.float16.sums.epilogue"),
-        ("driver-mathematics", "*OpExtInst * Exp2 *"),
-    ),
-    *_exemptions(
-        "FLOAT16 attention by cooperative matrices, for those who permit a device its own arithmetic: what Vulkan "
-        "grants powers, quotients and conversions is far below FLOAT16's errors; NaN among scores is added up",
-        "attention.float16.cooperative.*",
-        ("contraction", "*OpF*"),
-        ("contraction", "*OpVectorTimesScalar*"),
-        ("driver-mathematics", "*OpExtInst * Exp2 *"),
-        ("float-division", "*OpFDiv*"),
-        ("float-min-max", "*OpExtInst * NMax *"),
-        ("half-conversion", "*OpExtInst * PackHalf2x16 *"),
-    ),
-    *_exemptions(
-        "elements of cooperative matrices by invocations: taken only where a trial found where these lie",
-        "attention.float16.cooperative.*",
-        ("capability", "OpCapability GroupNonUniformShuffle"),
-        ("subgroup", "*OpGroupNonUniformShuffleXor*"),
-    ),
-    *_exemptions(
-        "elements of cooperative matrices by invocations: taken only where a trial found where these lie",
-        ("attention.float16.cooperative.*", "trial.float16.cooperative.*"),
-        ("float-conversion", "*OpFConvert*"),
-        ("relaxed-precision", "OpDecorate %* RelaxedPrecision"),  # of gl_SubgroupInvocationID, as above
-    ),
-    *_exemptions(
-        "cooperative matrices of FLOAT16: taken only where their features were enabled, by those who permit a "
-        "device its own arithmetic",
-        ("*.float16.cooperative.*", "blocks.float16.*.matrices.*"),
-        *_MATRICES,
-        *_HALVES,
-    ),
-    *_exemptions(
-        "cooperative matrices of FLOAT32's parts: taken only where their features were enabled, by those who "
-        "permit a device its own arithmetic",
-        "gemm.float32.cooperative.*",
-        *_MATRICES,
-        ("capability", "OpCapability BFloat16TypeKHR"),
-        ("capability", "OpCapability BFloat16CooperativeMatrixKHR"),
-        ("extension", '*"SPV_KHR_bfloat16"'),
-        ("type-width", "*OpTypeFloat 16 0"),
-        ("contraction", "*OpFAdd*"),
-        ("atomic", "*OpAtomicUMax*"),  # what the operation returns is not used
-    ),
-    *_exemptions(
-        "bytes of FLOAT32: taken only where matrices of them were enabled; products of FLOAT32 that are added are "
-        "by powers of two, and exact",
-        "gemm.float32.cooperative.exact*",
-        *_BYTES,
-        ("contraction", "*OpFMul*"),
-    ),
-    *_exemptions(
-        "operands of products by cooperative matrices, which no product may be written over",
-        ("gemm.*.cooperative.*", "convolution.*.cooperative.*", "blocks.float16.*.matrices.*"),
-        ("readonly", "OpMemberDecorate %* 0 NonWritable"),
-    ),
-    *_exemptions(
-        "the largest of several numbers is the same in any order, and what the operation returns is not used",
-        ("scatter_lines", "scatter_mark.*"),
-        ("atomic", "*OpAtomicUMax*"),
-    ),
-    *_exemptions(
-        "the order in which candidates are collected depends on it, but not their ranks: no two of them are equal",
-        ("selected_tiles.*", "selected_rows.*"),
-        ("atomic", "*OpAtomicIAdd*"),
-    ),
-)
-"""Variants that may break a rule, each with its reason."""
+"""Variants that may break a rule, each with its reason: of ``exemptions.json``, whose entries each name several."""
 
 REASONS: Final = {rule.id: rule.reason for rule in RULES}
 
