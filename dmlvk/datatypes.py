@@ -156,21 +156,10 @@ _NUMPY_STAND_INS = {DataType.UINT4: "UINT8", DataType.INT4: "INT8"}
 """The types of arrays whose tensors have elements that NumPy does not have."""
 
 _SIZE_IN_BITS = {
-    DataType.UNKNOWN: 0,
-    DataType.UINT4: 4,
-    DataType.INT4: 4,
-    DataType.UINT8: 8,
-    DataType.INT8: 8,
-    DataType.UINT16: 16,
-    DataType.INT16: 16,
-    DataType.FLOAT16: 16,
-    DataType.UINT32: 32,
-    DataType.INT32: 32,
-    DataType.FLOAT32: 32,
-    DataType.UINT64: 64,
-    DataType.INT64: 64,
-    DataType.FLOAT64: 64,
-}
+    DataType.UNKNOWN: 0, DataType.UINT4: 4, DataType.INT4: 4, DataType.UINT8: 8, DataType.INT8: 8,
+    DataType.UINT16: 16, DataType.INT16: 16, DataType.FLOAT16: 16, DataType.UINT32: 32, DataType.INT32: 32,
+    DataType.FLOAT32: 32, DataType.UINT64: 64, DataType.INT64: 64, DataType.FLOAT64: 64,
+}  # fmt: skip
 
 
 @functools.cache

@@ -50,18 +50,9 @@ class Value:
     """
 
     __slots__ = (
-        "__weakref__",
-        "_memory",
-        "_operands",
-        "data_type",
-        "device",
-        "handles",
-        "operation",
-        "shape",
-        "target",
-        "uses",
-        "weight",
-    )
+        "__weakref__", "_memory", "_operands", "data_type", "device", "handles", "operation", "shape", "target",
+        "uses", "weight",
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -3,20 +3,104 @@
 from __future__ import annotations
 
 import itertools
+import pickle
+import warnings
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import dask.array as da
+import distributed
 import numpy as np
+from dask.base import tokenize
 from dask.delayed import delayed
 
-from dmlvk.dask.model_kinds import as_block_model
-from dmlvk.dask.models import Array, Block, BlockModel, FunctionModel
-from dmlvk.dask.sending import sent
+from dmlvk.dask.models import Array, Block, BlockModel, FunctionModel, TensorModel
 from dmlvk.errors import DmlError, InvalidArgumentError
 from dmlvk.objects.compilation import CompiledOperator
 from dmlvk.operators import OperatorDesc
 from dmlvk.support.integers import checked_integer, checked_integers
+from dmlvk.support.recent import Recent
+
+LARGE = 2**20  # Bytes of a model from which on it stays on the cluster: what is smaller is sent as fast as asked for
+
+_MOST_KEPT = 8  # Large models that stay on a cluster whether arrays need them or not; the last ones
+
+_kept: weakref.WeakKeyDictionary[distributed.Client, Recent[str, Any]] = weakref.WeakKeyDictionary()
+"""By client and token: Dask's name of a task that the scheduler knows, and computes again where its worker dies."""
+
+
+def sent(model: BlockModel, name: str | None) -> Any:
+    """The model as an operand of Dask's blockwise operations: a task, which each worker gets once.
+
+    A graph of Dask's has all its tasks in it, so 100 MB of weights would travel with every array that is computed. With
+    a client those of a large model travel here, once; what is made of it belongs to that client, as what is
+    persisted does.
+
+    Args:
+        name: beginning of the task's key; ``None``: the model's.
+    """
+    token = tokenize(model)
+    task = delayed(model, name=f"{name or model.label}-model-{token}", traverse=False)
+    client = _client()
+    if client is None:
+        return task
+    kept = _kept.setdefault(client, Recent(_MOST_KEPT))
+    there = kept.get(token)
+    if there is None or _is_lost(there):
+        if _size_in_bytes(model) < LARGE:
+            return task
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sending large graph")  # which is done once, here, for all others
+            there = client.persist(task)
+    return kept.keep(token, there)
+
+
+def _is_lost(task: Any) -> bool:
+    return any(future.status in ("cancelled", "lost", "error") for future in distributed.futures_of(task))
+
+
+def _client() -> Any:
+    """The client that computes arrays now, if there is one."""
+    try:
+        return distributed.default_client()
+    except ValueError:
+        return None
+
+
+def _size_in_bytes(model: BlockModel) -> int:
+    arrays: list[pickle.PickleBuffer] = []
+    rest = pickle.dumps(model, protocol=5, buffer_callback=arrays.append)
+    return len(rest) + sum(array.raw().nbytes for array in arrays)
+
+
+def as_block_model(model: Any, outputs: Sequence[str] | None = None) -> BlockModel:
+    """A model for blocks.
+
+    Args:
+        model: a description, a compiled operator or graph, an ONNX session, or a function of expressions.
+        outputs: the names of those that are wanted; ``None``: all.
+
+    Raises:
+        InvalidArgumentError: when it is none of them, or has no such output.
+    """
+    if outputs is not None and (isinstance(outputs, str) or not isinstance(outputs, Sequence)):
+        raise InvalidArgumentError(f"dmlvk.dask: outputs must be a sequence of names; got {outputs!r}")
+    if isinstance(model, BlockModel):
+        return model
+    if isinstance(model, (OperatorDesc, CompiledOperator)):
+        return TensorModel(model, outputs)
+    if type(model).__name__ == "InferenceSession" and type(model).__module__.startswith("dmlvk.onnx"):
+        from dmlvk.dask.sessions import SessionModel  # which needs the package onnx
+
+        return SessionModel(model, outputs)
+    if callable(model) and not isinstance(model, type):
+        return FunctionModel(model, outputs)
+    raise InvalidArgumentError(
+        "dmlvk.dask: a model is an operator's description, a compiled operator or graph, an ONNX session, or a "
+        f"function of expressions; got {model!r}"
+    )
+
 
 Model: TypeAlias = "OperatorDesc | CompiledOperator | Callable[..., Any] | Any"
 """An operator's description, a compiled operator or graph, an ONNX session, or a function of expressions."""

@@ -10,10 +10,6 @@ from dmlvk.graphs.description import (
 )
 
 __all__ = [
-    "ConstantGraphNode",
-    "GraphDesc",
-    "InputGraphEdge",
-    "IntermediateGraphEdge",
-    "OperatorGraphNode",
+    "ConstantGraphNode", "GraphDesc", "InputGraphEdge", "IntermediateGraphEdge", "OperatorGraphNode",
     "OutputGraphEdge",
-]
+]  # fmt: skip

@@ -23,31 +23,16 @@ if TYPE_CHECKING:
     from dmlvk.graphs.builder import Operand
 
 _BINARY = {
-    "add": "add",
-    "subtract": "sub",
-    "multiply": "mul",
-    "divide": "truediv",
-    "floor_divide": "floordiv",
-    "remainder": "mod",
-    "divmod": "divmod",
-    "power": "pow",
-    "matmul": "matmul",
-    "bitwise_and": "and",
-    "bitwise_or": "or",
-    "bitwise_xor": "xor",
-    "left_shift": "lshift",
-    "right_shift": "rshift",
-}
+    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "floor_divide": "floordiv",
+    "remainder": "mod", "divmod": "divmod", "power": "pow", "matmul": "matmul", "bitwise_and": "and",
+    "bitwise_or": "or", "bitwise_xor": "xor", "left_shift": "lshift", "right_shift": "rshift",
+}  # fmt: skip
 """Python's operators by NumPy's names: of the methods ``__add__`` and ``__radd__``."""
 
 _COMPARISONS = {
-    "less": ("lt", "gt"),
-    "less_equal": ("le", "ge"),
-    "greater": ("gt", "lt"),
-    "greater_equal": ("ge", "le"),
-    "equal": ("eq", "eq"),
-    "not_equal": ("ne", "ne"),
-}
+    "less": ("lt", "gt"), "less_equal": ("le", "ge"), "greater": ("gt", "lt"), "greater_equal": ("ge", "le"),
+    "equal": ("eq", "eq"), "not_equal": ("ne", "ne"),
+}  # fmt: skip
 """Of the left operand, and of the right one."""
 
 _UNARY = {"negative": "neg", "positive": "pos", "absolute": "abs", "invert": "invert"}

@@ -329,18 +329,10 @@ def _enum_member(node: JsonNode, where: str, field: Field, _: Mapping[str, objec
 
 
 _UNION_VIEWS = {
-    DataType.FLOAT64: "Float64",
-    DataType.FLOAT32: "Float32",
-    DataType.FLOAT16: "UInt16",
-    DataType.INT64: "Int64",
-    DataType.INT32: "Int32",
-    DataType.INT16: "Int16",
-    DataType.INT8: "Int8",
-    DataType.UINT64: "UInt64",
-    DataType.UINT32: "UInt32",
-    DataType.UINT16: "UInt16",
-    DataType.UINT8: "UInt8",
-}
+    DataType.FLOAT64: "Float64", DataType.FLOAT32: "Float32", DataType.FLOAT16: "UInt16", DataType.INT64: "Int64",
+    DataType.INT32: "Int32", DataType.INT16: "Int16", DataType.INT8: "Int8", DataType.UINT64: "UInt64",
+    DataType.UINT32: "UInt32", DataType.UINT16: "UInt16", DataType.UINT8: "UInt8",
+}  # fmt: skip
 
 
 def _scalar_union(node: JsonNode, where: str, field: Field, earlier: Mapping[str, object]) -> object:

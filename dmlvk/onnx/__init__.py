@@ -41,22 +41,9 @@ SessionIOBinding = IOBinding
 __version__ = _environment.ONNX_RUNTIME_VERSION
 
 __all__ = [
-    "PROVIDER",
-    "ExecutionMode",
-    "ExecutionOrder",
-    "GraphOptimizationLevel",
-    "IOBinding",
-    "InferenceSession",
-    "ModelMetadata",
-    "NodeArg",
-    "OrtValue",
-    "Placement",
-    "RunOptions",
-    "SessionIOBinding",
-    "SessionOptions",
-    "Usage",
-    "capi",
-    "install",
-]
+    "PROVIDER", "ExecutionMode", "ExecutionOrder", "GraphOptimizationLevel", "IOBinding", "InferenceSession",
+    "ModelMetadata", "NodeArg", "OrtValue", "Placement", "RunOptions", "SessionIOBinding", "SessionOptions", "Usage",
+    "capi", "install",
+]  # fmt: skip
 __all__ += _absent.__all__
 __all__ += _environment.__all__

@@ -171,15 +171,6 @@ VENDOR_ID = library().vendor_id
 ``OrtValue.ortvalue_from_numpy(array, "gpu", index, VENDOR_ID)`` puts a value there."""
 
 __all__ = [
-    "OPTIONS",
-    "PROVIDER",
-    "REGISTRATION",
-    "VENDOR_ID",
-    "Traffic",
-    "devices",
-    "library_path",
-    "memory_blocks",
-    "register",
-    "traffic",
-    "unregister",
-]
+    "OPTIONS", "PROVIDER", "REGISTRATION", "VENDOR_ID", "Traffic", "devices", "library_path", "memory_blocks",
+    "register", "traffic", "unregister",
+]  # fmt: skip

@@ -22,32 +22,11 @@ from dmlvk.operators.members import Field, IsInfinityMode, RoundingMode, ScaleBi
 from dmlvk.operators.naming import fused_activation, operator_desc, operators_named
 
 __all__ = [
-    "OPERATORS",
-    "OWN_OPERATORS",
-    "ElementWiseRoundBfloat16",
-    "REGULAR_OPERATORS",
-    "Accuracy",
-    "DataTypeRule",
-    "Declaration",
-    "DequantizeBlocks",
-    "ExpertProducts",
-    "FUSABLE_ACTIVATIONS",
-    "FeatureLevel",
-    "Field",
-    "FusedActivation",
-    "IsInfinityMode",
-    "LinearAttention",
-    "OperatorDesc",
-    "RoundingMode",
-    "ScaleBias",
-    "Size2D",
-    "Support",
-    "accepts_data_type",
-    "check_operator",
-    "fused_activation",
-    "operator_desc",
-    "operators_named",
-]
+    "OPERATORS", "OWN_OPERATORS", "ElementWiseRoundBfloat16", "REGULAR_OPERATORS", "Accuracy", "DataTypeRule",
+    "Declaration", "DequantizeBlocks", "ExpertProducts", "FUSABLE_ACTIVATIONS", "FeatureLevel", "Field",
+    "FusedActivation", "IsInfinityMode", "LinearAttention", "OperatorDesc", "RoundingMode", "ScaleBias", "Size2D",
+    "Support", "accepts_data_type", "check_operator", "fused_activation", "operator_desc", "operators_named",
+]  # fmt: skip
 __all__ += [name for name in vars(families) if not name.startswith("_")]
 
 REGULAR_OPERATORS = {name: kind for name, kind in OPERATORS.items() if kind.declaration.is_regular}

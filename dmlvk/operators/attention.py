@@ -193,30 +193,16 @@ def _attention_sizes(desc: _Attention) -> Mapping[str, Sequence[int]]:
 
 
 _DIMENSIONS: Mapping[str, tuple[int, int]] = {
-    "stacked_query_key_tensor": (5, 5),
-    "stacked_key_value_tensor": (5, 5),
-    "stacked_query_key_value_tensor": (5, 5),
-    "bias_tensor": (1, 5),
-    "mask_tensor": (1, 5),
-    "relative_position_bias_tensor": (4, 5),
-    "past_key_tensor": (4, 5),
-    "past_value_tensor": (4, 5),
-    "output_present_key_tensor": (4, 5),
-    "output_present_value_tensor": (4, 5),
-}
+    "stacked_query_key_tensor": (5, 5), "stacked_key_value_tensor": (5, 5), "stacked_query_key_value_tensor": (5, 5),
+    "bias_tensor": (1, 5), "mask_tensor": (1, 5), "relative_position_bias_tensor": (4, 5), "past_key_tensor": (4, 5),
+    "past_value_tensor": (4, 5), "output_present_key_tensor": (4, 5), "output_present_value_tensor": (4, 5),
+}  # fmt: skip
 
 _FLOAT_INPUTS = (
-    "query_tensor",
-    "key_tensor",
-    "value_tensor",
-    "stacked_query_key_tensor",
-    "stacked_key_value_tensor",
-    "stacked_query_key_value_tensor",
-    "bias_tensor",
-    "relative_position_bias_tensor",
-    "past_key_tensor",
+    "query_tensor", "key_tensor", "value_tensor", "stacked_query_key_tensor", "stacked_key_value_tensor",
+    "stacked_query_key_value_tensor", "bias_tensor", "relative_position_bias_tensor", "past_key_tensor",
     "past_value_tensor",
-)
+)  # fmt: skip
 _OUTPUTS = ("output_tensor", "output_present_key_tensor", "output_present_value_tensor")
 
 _FORMULA = "Softmax(Scale * (Q + B) * (K + B)^T + RelativePositionBias + mask) * (V + B), of each head"

@@ -178,16 +178,9 @@ def _check_scales(desc: CachedAttention | Draft, size: int, value_size: int) -> 
 
 
 _OF_FLOATS = (
-    "query_tensor",
-    "key_tensor",
-    "value_tensor",
-    "cosine_tensor",
-    "sine_tensor",
-    "bias_tensor",
-    "sink_tensor",
-    "output_tensor",
-    "scores_tensor",
-)
+    "query_tensor", "key_tensor", "value_tensor", "cosine_tensor", "sine_tensor", "bias_tensor", "sink_tensor",
+    "output_tensor", "scores_tensor",
+)  # fmt: skip
 _CACHE_TYPES = (*FLOATS, *INTEGERS)
 _CACHES = ("past_key_tensor", "past_value_tensor", "present_key_tensor", "present_value_tensor")
 _OF_TOKENS = ("query_tensor", "key_tensor", "value_tensor", "output_tensor")

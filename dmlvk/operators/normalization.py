@@ -17,7 +17,7 @@ from dmlvk.operators.members import (
     tensor_output,
     unsigned_attribute,
 )
-from dmlvk.operators.shapes import Draft, WithInput, check_axis, check_dimension_count, refuse, tensor_of
+from dmlvk.operators.shapes import Draft, WithInput, check_axis, check_dimension_count, check_sizes, refuse, tensor_of
 from dmlvk.operators.type_groups import DENORMALS_DECISION, FLOATS
 from dmlvk.tensors import TensorDesc
 
@@ -188,4 +188,38 @@ class LpNormalization(OneInput):
         same_sizes=(("input_tensor", "output_tensor"),),
         accuracy=Accuracy("accurate", 1.5, "FLOAT16: 0.6 ULP"),
         support=(Support("1_0", (4, 4), FLOATS), Support("3_1", (1, 8), FLOATS)),
+    )
+
+
+def _sizes(desc: ResidualNormalization | Draft) -> Mapping[str, Sequence[int]]:
+    rows, length = desc.input_tensor.sizes
+    if length % 2:
+        refuse(desc, "input_tensor.sizes", f"must end with an even size; got {length}")
+    if desc.skip_tensor is not None:
+        repeated = desc.skip_tensor.sizes[0]
+        if rows % repeated:
+            refuse(desc, "skip_tensor.sizes", f"must begin with a divisor of {rows}; got {repeated}")
+        check_sizes(desc, "skip_tensor", (repeated, length))
+    check_sizes(desc, "scale_tensor", (length,))
+    if desc.bias_tensor is not None:
+        check_sizes(desc, "bias_tensor", (length,))
+    return {"output_tensor": (rows, length), "sum_tensor": (rows, length)}
+
+
+class ResidualNormalization(OperatorDesc, is_listed=False):
+    """A sum divided by the root of its mean square over each row (dmlvk's own operator)."""
+
+    input_tensor: TensorDesc = tensor_input("rows, elements")
+    skip_tensor: TensorDesc | None = tensor_input("what is added: as many rows, or fewer that repeat", default=None)
+    scale_tensor: TensorDesc = tensor_input("what results are multiplied by, for each element of a row")
+    bias_tensor: TensorDesc | None = tensor_input("what is added to the sum, likewise", default=None)
+    output_tensor: TensorDesc = tensor_output("rows, elements")
+    sum_tensor: TensorDesc | None = tensor_output("the sum", default=None)
+    epsilon: float = float_attribute("what is added to the mean square")
+    declaration: ClassVar = Declaration(
+        "composed",
+        "x = Input + Skip + Bias, x / sqrt(mean(x^2) + Epsilon) * Scale",
+        shapes=_sizes,
+        accuracy=Accuracy("accurate", 3.0),
+        support=(Support("1_0", (2, 2), FLOATS, dimensions_of={"scale_tensor": (1, 1), "bias_tensor": (1, 1)}),),
     )

@@ -37,15 +37,9 @@ def direction_count(desc: Gru | Lstm | Rnn | Draft) -> int:
 
 
 _INPUTS = (
-    "input_tensor",
-    "weight_tensor",
-    "recurrence_tensor",
-    "bias_tensor",
-    "hidden_init_tensor",
-    "cell_mem_init_tensor",
-    "sequence_lengths_tensor",
-    "peephole_tensor",
-)
+    "input_tensor", "weight_tensor", "recurrence_tensor", "bias_tensor", "hidden_init_tensor",
+    "cell_mem_init_tensor", "sequence_lengths_tensor", "peephole_tensor",
+)  # fmt: skip
 
 
 def _recurrent_sizes(desc: Gru | Lstm | Rnn | Draft, gates: int, activations: int) -> dict[str, Sequence[int]]:

@@ -303,15 +303,9 @@ def unordered_dispatch(algorithm: Algorithm, push_consts: npt.NDArray[np.uint32]
 
 
 enabled_features = (
-    "shaderFloat16",
-    "shaderInt8",
-    "shaderIntegerDotProduct",
-    "vulkanMemoryModel",
-    "vulkanMemoryModelDeviceScope",
-    "cooperativeMatrix",
-    "shaderBFloat16Type",
-    "shaderBFloat16CooperativeMatrix",
-)
+    "shaderFloat16", "shaderInt8", "shaderIntegerDotProduct", "vulkanMemoryModel", "vulkanMemoryModelDeviceScope",
+    "cooperativeMatrix", "shaderBFloat16Type", "shaderBFloat16CooperativeMatrix",
+)  # fmt: skip
 """Vulkan's names of the optional features with which a device is opened where it has them."""
 
 

@@ -140,11 +140,7 @@ ACTIVATIONS: dict[Any, Callable[..., Any]] = {
 """By operator. All others of PyTorch's are lowered as they are, or made of some that are."""
 
 LOWERED = [
-    _aten.hardsigmoid.default,
-    _aten.hardswish.default,
-    _aten.sigmoid_backward.default,
-    _aten.silu.default,
-    _aten.tanh_backward.default,
-    _aten.threshold_backward.default,
-]
+    _aten.hardsigmoid.default, _aten.hardswish.default, _aten.sigmoid_backward.default, _aten.silu.default,
+    _aten.tanh_backward.default, _aten.threshold_backward.default,
+]  # fmt: skip
 """Those that PyTorch would take apart, too."""

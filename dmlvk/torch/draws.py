@@ -58,11 +58,7 @@ def _normal(mean: Any, std: Any, *, generator: torch.Generator | None = None) ->
 
 
 DRAWS: dict[str, Callable[..., torch.Tensor]] = {
-    "bernoulli": _bernoulli,
-    "bernoulli_.Tensor": _bernoulli_in_place,
-    "multinomial": _multinomial,
-    "normal.Tensor_Tensor": _normal,
-    "normal.Tensor_float": _normal,
-    "normal.float_Tensor": _normal,
-}
+    "bernoulli": _bernoulli, "bernoulli_.Tensor": _bernoulli_in_place, "multinomial": _multinomial,
+    "normal.Tensor_Tensor": _normal, "normal.Tensor_float": _normal, "normal.float_Tensor": _normal,
+}  # fmt: skip
 """By the operators' names."""

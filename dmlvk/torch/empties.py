@@ -54,14 +54,9 @@ def _added(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: Any = 1, 
 
 
 EMPTIES: dict[Any, Callable[..., Any]] = {
-    _aten.cat.default: _behind_one_another,
-    _aten.index_put.default: _unchanged(1),
-    _aten.scatter.src: _unchanged(2),
-    _aten.scatter.value: _unchanged(2),
-    _aten.scatter_add.default: _unchanged(2),
-    _aten.scatter_reduce.two: _unchanged(2),
-    _aten.mm.default: _product,
-    _aten.bmm.default: _product,
+    _aten.cat.default: _behind_one_another, _aten.index_put.default: _unchanged(1), _aten.scatter.src: _unchanged(2),
+    _aten.scatter.value: _unchanged(2), _aten.scatter_add.default: _unchanged(2),
+    _aten.scatter_reduce.two: _unchanged(2), _aten.mm.default: _product, _aten.bmm.default: _product,
     _aten.addmm.default: _added,
-}
+}  # fmt: skip
 """By operator; all of them are lowered. Where no operand is empty they give ``NotImplemented``."""

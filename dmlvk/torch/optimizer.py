@@ -281,11 +281,6 @@ class _Arena:
 
 
 _MEMBERS = (
-    "input_parameters_tensor",
-    "input_first_moment_tensor",
-    "input_second_moment_tensor",
-    "gradient_tensor",
-    "output_parameters_tensor",
-    "output_first_moment_tensor",
-    "output_second_moment_tensor",
-)
+    "input_parameters_tensor", "input_first_moment_tensor", "input_second_moment_tensor", "gradient_tensor",
+    "output_parameters_tensor", "output_first_moment_tensor", "output_second_moment_tensor",
+)  # fmt: skip

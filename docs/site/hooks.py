@@ -23,7 +23,7 @@ def public_names() -> list[str]:
 
 
 def _imported(path: Path) -> set[str]:
-    """The names that a module imports; where it imports all of another's, those that this one lists or imports."""
+    """The names that a module imports; where it imports all of another's, its descriptions, and what that imports."""
     names: set[str] = set()
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ImportFrom):
@@ -35,10 +35,16 @@ def _imported(path: Path) -> set[str]:
 
 
 def _exported(path: Path) -> set[str]:
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__":
-            return set(ast.literal_eval(node.value))
-    return _imported(path)
+    """The descriptions and enumerations of a family, or of all families."""
+    if path.stem == "families":
+        return _imported(path)
+    classes = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)]
+    return {node.name for node in classes if not node.keywords and _is_public(node)}
+
+
+def _is_public(node: ast.ClassDef) -> bool:
+    states = [item.target for item in node.body if isinstance(item, ast.AnnAssign)]
+    return any(ast.unparse(name) in ("declaration", "enum.IntEnum") for name in (*states, *node.bases))
 
 
 def descriptions_page() -> str:

@@ -25,7 +25,7 @@ from dmlvk.objects.compilation import Operator
 from dmlvk.operators import FeatureLevel, OperatorDesc, check_operator
 from dmlvk.operators.cached_attention import CachedAttention
 from dmlvk.operators.matrix import MatrixTransform
-from dmlvk.operators.residual_normalization import ResidualNormalization
+from dmlvk.operators.normalization import ResidualNormalization
 from dmlvk.tensors import TensorDesc
 
 _FLOATS = (DataType.FLOAT32, DataType.FLOAT16)

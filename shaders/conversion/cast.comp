@@ -23,9 +23,7 @@ RESULT from_float32(uint x) {
 #if OUTPUT_BITS == 64
     return IS_FLOAT(OUTPUT_KIND) ? float64_from_float32(x) : integer64_from_float32(x, IS_SIGNED(OUTPUT_KIND));
 #else
-    if (!IS_FLOAT(OUTPUT_KIND)) {
-        return integer_from_float32(x, uint(OUTPUT_BITS), IS_SIGNED(OUTPUT_KIND));
-    }
+    if (!IS_FLOAT(OUTPUT_KIND)) { return integer_from_float32(x, uint(OUTPUT_BITS), IS_SIGNED(OUTPUT_KIND)); }
 #if OUTPUT_BITS == 16
     return float16_from_float32(x);
 #else
@@ -37,16 +35,12 @@ RESULT from_float32(uint x) {
 RESULT from_integer(uint x) {
 #if OUTPUT_BITS == 64
     uvec2 wide = uvec2(x, IS_SIGNED(INPUT_KIND) ? uint(int(x) >> 31) : 0u);
-    if (!IS_FLOAT(OUTPUT_KIND)) {
-        return wide;
-    }
+    if (!IS_FLOAT(OUTPUT_KIND)) { return wide; }
     uint sign;
     uvec2 magnitude = magnitude_of_integer(wide, IS_SIGNED(INPUT_KIND), sign);
     return float64_from_magnitude(magnitude, sign);
 #else
-    if (!IS_FLOAT(OUTPUT_KIND)) {
-        return x;
-    }
+    if (!IS_FLOAT(OUTPUT_KIND)) { return x; }
     uint number = float32_from_integer(x, IS_SIGNED(INPUT_KIND));
 #if OUTPUT_BITS == 16
     return float16_from_float32(number); // what is not exact is beyond FLOAT16
@@ -57,9 +51,7 @@ RESULT from_integer(uint x) {
 }
 
 RESULT converted(uint x) {
-    if (!IS_FLOAT(INPUT_KIND)) {
-        return from_integer(extended(x, uint(INPUT_0_BITS), IS_SIGNED(INPUT_KIND)));
-    }
+    if (!IS_FLOAT(INPUT_KIND)) { return from_integer(extended(x, uint(INPUT_0_BITS), IS_SIGNED(INPUT_KIND))); }
 #if INPUT_0_BITS == 16
     return from_float32(float32_from_float16(x));
 #else
@@ -84,13 +76,9 @@ RESULT converted(uvec2 x) {
 #endif
     }
 #if OUTPUT_BITS == 64
-    if (!IS_FLOAT(OUTPUT_KIND)) {
-        return x;
-    }
+    if (!IS_FLOAT(OUTPUT_KIND)) { return x; }
 #else
-    if (!IS_FLOAT(OUTPUT_KIND)) {
-        return x.x;
-    }
+    if (!IS_FLOAT(OUTPUT_KIND)) { return x.x; }
 #endif
     uint sign;
     uvec2 magnitude = magnitude_of_integer(x, IS_SIGNED(INPUT_KIND), sign);

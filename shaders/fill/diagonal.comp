@@ -26,9 +26,7 @@ ELEMENT element_at(uint number) {
     uint x = number % WIDTH;
     uint y = number / WIDTH % HEIGHT;
     bool is_within = is_at_least(x, y, FIRST) && is_at_most(x, y, LAST);
-    if (is_within != OUTSIDE) {
-        return FILLING;
-    }
+    if (is_within != OUTSIDE) { return FILLING; }
 #if HAS_INPUT
     return LOAD(OUTPUT, words_input_0, BASE(OUTPUT_BITS, input_0) + number);
 #else

@@ -85,9 +85,7 @@ uint folded(uint number) {
         STATE(2u) = floatBitsToUint(sum.high);
         STATE(3u) = floatBitsToUint(sum.low);
     }
-    if (DIVISOR > 1u) {
-        sum = average_of(sum, DIVISOR);
-    }
+    if (DIVISOR > 1u) { sum = average_of(sum, DIVISOR); }
 #if OUTPUT_BITS == 16
     return float16_from_number(rounded_to_odd(sum));
 #else

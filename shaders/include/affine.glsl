@@ -89,9 +89,7 @@ bool is_undecided_sum(AffineSum sum, Double words) {
 float rounded_affine(AffineSum sum) {
     Double words = affine_words(sum);
     precise float result = words.high;
-    if (is_undecided_sum(sum, words)) {
-        result = sum.high + rest_to_odd(sum);
-    }
+    if (is_undecided_sum(sum, words)) { result = sum.high + rest_to_odd(sum); }
     return result;
 }
 
@@ -121,9 +119,7 @@ uint affine_f32(uint x, uint scale, uint bias) {
         addend = value.addend;
     }
     uint rounded = floatBitsToUint(rounded_affine(affine_sum(number, factor, addend)));
-    if (!is_ordinary) {
-        rounded = with_exponent(rounded, affine(x, scale, bias));
-    }
+    if (!is_ordinary) { rounded = with_exponent(rounded, affine(x, scale, bias)); }
     return rounded;
 }
 

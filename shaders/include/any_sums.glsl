@@ -29,9 +29,7 @@ Double multiple_of(float number, Double times) {
 void add_multiple(inout TermSum sum, uint bits, Double times) {
     uint magnitude = bits & MAGNITUDE_F32;
     float number = uintBitsToFloat(bits);
-    if (magnitude < SMALLEST_NORMAL_F32) {
-        return;
-    }
+    if (magnitude < SMALLEST_NORMAL_F32) { return; }
     if (magnitude >= INFINITY_F32) {
         sum.flags |= special_flags(bits);
     } else if (magnitude < LEAST_ORDINARY_BASE) {

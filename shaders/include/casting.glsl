@@ -30,9 +30,7 @@ uvec2 normalized(uvec2 magnitude, out uint distance) {
 }
 
 uint float32_from_magnitude(uvec2 magnitude, uint sign) {
-    if ((magnitude.x | magnitude.y) == 0u) {
-        return 0u;
-    }
+    if ((magnitude.x | magnitude.y) == 0u) { return 0u; }
     uint distance;
     uvec2 bits = normalized(magnitude, distance);
     uint rest = (bits.y << 24) | uint(bits.x != 0u); // of which half is 2^31
@@ -43,9 +41,7 @@ uint float32_from_magnitude(uvec2 magnitude, uint sign) {
 }
 
 uvec2 float64_from_magnitude(uvec2 magnitude, uint sign) {
-    if ((magnitude.x | magnitude.y) == 0u) {
-        return uvec2(0u);
-    }
+    if ((magnitude.x | magnitude.y) == 0u) { return uvec2(0u); }
     uint distance;
     uvec2 bits = normalized(magnitude, distance);
     uint rest = bits.x & 0x7ffu;
@@ -59,9 +55,7 @@ uvec2 float64_from_magnitude(uvec2 magnitude, uint sign) {
 
 // Of a FLOAT32 denormal, or 0.
 uvec2 float64_denormal(uint fraction, uint sign) {
-    if (fraction == 0u) {
-        return uvec2(0u, sign);
-    }
+    if (fraction == 0u) { return uvec2(0u, sign); }
     uint top = uint(findMSB(fraction)); // the number is at least 2^(top - 149)
     uint moved = (fraction << (23u - top)) & 0x7fffffu;
     return uvec2(moved << 29, sign | ((top + 874u) << 20) | (moved >> 3)); // 1023 - 149
@@ -71,12 +65,8 @@ uvec2 float64_from_float32(uint x) {
     uint sign = x & 0x80000000u;
     uint exponent = (x >> 23) & 0xffu;
     uint fraction = x & 0x7fffffu;
-    if (exponent == 255u) {
-        return fraction != 0u ? NAN_BITS_F64 : uvec2(0u, sign | 0x7ff00000u);
-    }
-    if (exponent == 0u) {
-        return float64_denormal(fraction, sign);
-    }
+    if (exponent == 255u) { return fraction != 0u ? NAN_BITS_F64 : uvec2(0u, sign | 0x7ff00000u); }
+    if (exponent == 0u) { return float64_denormal(fraction, sign); }
     return uvec2(fraction << 29, sign | ((exponent + 896u) << 20) | (fraction >> 3)); // 1023 - 127
 }
 
@@ -85,12 +75,8 @@ uvec2 float64_from_float32(uint x) {
 uint float32_from_float64(uvec2 x, bool to_odd) {
     uint sign = x.y & 0x80000000u;
     int exponent = int((x.y >> 20) & 0x7ffu) - 1023;
-    if (exponent == 1024) {
-        return (x.x | (x.y & 0xfffffu)) != 0u ? NAN_BITS_F32 : sign | 0x7f800000u;
-    }
-    if (exponent > 127) {
-        return sign | 0x7f800000u;
-    }
+    if (exponent == 1024) { return (x.x | (x.y & 0xfffffu)) != 0u ? NAN_BITS_F32 : sign | 0x7f800000u; }
+    if (exponent > 127) { return sign | 0x7f800000u; }
     // 24 bits of a significand, 6 that are cut off, and one that stands for all others.
     uint bits = 0x40000000u | ((x.y & 0xfffffu) << 10) | (x.x >> 22) | uint((x.x & 0x3fffffu) != 0u);
     if (exponent == -1023) {
@@ -106,9 +92,7 @@ uint float32_from_float64(uvec2 x, bool to_odd) {
     }
     uint significand = bits >> 7;
     uint rest = bits & 0x7fu;
-    if (to_odd) {
-        return sign | (field + (significand | uint(rest != 0u)));
-    }
+    if (to_odd) { return sign | (field + (significand | uint(rest != 0u))); }
     uint up = uint(rest > 0x40u || (rest == 0x40u && (significand & 1u) != 0u));
     return sign | (field + significand + up);
 }
@@ -143,9 +127,7 @@ uint integer_from_float32(uint x, uint bits, bool is_signed) {
 // A 64-bit integer, or one of `bits` in its low word, from a significand whose unit is 2^exponent.
 uvec2 integer_from_significand(uvec2 significand, int exponent, int leading, uint sign, uint bits, bool is_signed) {
     uint limit_bits = is_signed ? bits - 1u : bits;
-    if (leading < 0 || (sign != 0u && !is_signed)) {
-        return uvec2(0u);
-    }
+    if (leading < 0 || (sign != 0u && !is_signed)) { return uvec2(0u); }
     if (uint(leading) >= limit_bits) {
         uvec2 highest = shift_right_u64(uvec2(0xffffffffu), uvec2(64u - limit_bits, 0u));
         return sign != 0u ? ~highest : highest;
@@ -157,18 +139,14 @@ uvec2 integer_from_significand(uvec2 significand, int exponent, int leading, uin
 
 uvec2 integer64_from_float32(uint x, bool is_signed) {
     int leading = int((x >> 23) & 0xffu) - 127;
-    if ((x & 0x7fffffffu) > 0x7f800000u) {
-        return uvec2(0u);
-    }
+    if ((x & 0x7fffffffu) > 0x7f800000u) { return uvec2(0u); }
     uvec2 significand = uvec2((x & 0x7fffffu) | 0x800000u, 0u);
     return integer_from_significand(significand, leading - 23, leading, x & 0x80000000u, 64u, is_signed);
 }
 
 uvec2 integer_from_float64(uvec2 x, uint bits, bool is_signed) {
     int leading = int((x.y >> 20) & 0x7ffu) - 1023;
-    if (leading == 1024 && (x.x | (x.y & 0xfffffu)) != 0u) {
-        return uvec2(0u);
-    }
+    if (leading == 1024 && (x.x | (x.y & 0xfffffu)) != 0u) { return uvec2(0u); }
     uvec2 significand = uvec2(x.x, (x.y & 0xfffffu) | 0x100000u);
     return integer_from_significand(significand, leading - 52, leading, x.y & 0x80000000u, bits, is_signed);
 }

@@ -78,9 +78,7 @@ uint any_celu_below(uint x, Scaled factor, Double inverse) {
 // max(0, x) + min(0, alpha * (e^(x / alpha) - 1)). Largest error found by search over all magnitudes: 0.712 ULP, of alphas below zero. 33
 // operations where alpha is 1, and special therefore the same (special_attribute.glsl), 33 otherwise.
 uint celu_f32(uint x, uint alpha, uint special) {
-    if (special == ONE_F32) {
-        return exponential_linear_of_one(x);
-    }
+    if (special == ONE_F32) { return exponential_linear_of_one(x); }
     Scaled factor = scaled(alpha);
     Double inverse = shortened(quotient(1.0, factor.significand));
     float scale = power_of_two(min(max(-factor.exponent, -60), 60));

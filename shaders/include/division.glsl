@@ -75,9 +75,7 @@ uint divide_f32(uint a, uint b) {
     precise float correction = rest * inverse;
     Double words = fast_two_sum(guess, correction);
     uint quotient = floatBitsToUint(words.high);
-    if (is_undecided(words)) {
-        quotient = corrected_quotient(dividend, divisor, quotient);
-    }
+    if (is_undecided(words)) { quotient = corrected_quotient(dividend, divisor, quotient); }
     if (!is_ordinary) {
         int field_a = int((a >> 23) & 0xffu);
         int field_b = int((b >> 23) & 0xffu);

@@ -46,9 +46,7 @@ uint result_times_power(float x, int exponent) {
     uint bits = floatBitsToUint(x);
     int field = int((bits >> 23) & 0xffu) + exponent;
     uint sign = bits & SIGN_F32;
-    if ((bits & MAGNITUDE_F32) == 0u || field <= 0) {
-        return sign;
-    }
+    if ((bits & MAGNITUDE_F32) == 0u || field <= 0) { return sign; }
     return field >= 255 ? sign | INFINITY_F32 : sign | (uint(field) << 23) | (bits & 0x7fffffu);
 }
 

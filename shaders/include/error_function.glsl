@@ -52,9 +52,7 @@ uint erf_f32(uint x) {
     precise float value = (is_near ? a : 0.871563613) - (is_near ? near_term : far_term);
 
     uint result = floatBitsToUint(value) | (x & SIGN_F32);
-    if (magnitude < ERF_IS_LINE || magnitude > int(INFINITY_F32)) {
-        result = slow_path_error_function(x);
-    }
+    if (magnitude < ERF_IS_LINE || magnitude > int(INFINITY_F32)) { result = slow_path_error_function(x); }
     return result;
 }
 FLOAT16_FORM_1(erf)

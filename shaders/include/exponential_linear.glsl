@@ -94,9 +94,7 @@ uint exponential_linear_of_one(uint x) {
 // it; found by search over all magnitudes: 0.934 ULP; 0.94 at most, as 2^-25.19 is the largest of all x. 40 operations, beside those on alpha alone; special is
 // alpha where that is 1 (special_attribute.glsl).
 uint elu_f32(uint x, uint alpha, uint special) {
-    if (special == ONE_F32) {
-        return exponential_linear_of_one(x);
-    }
+    if (special == ONE_F32) { return exponential_linear_of_one(x); }
     uint magnitude = x & MAGNITUDE_F32;
     SplitDecay e = split_decay(uintBitsToFloat(magnitude));
     Double value = power_less_one(e);

@@ -19,9 +19,7 @@ layout(constant_id = 1004) const bool PACKS_TO_NEAREST_EVEN = false;
 // The bits as float32: every float16 is a normal number there, or zero; a NaN is any NaN. 8 operations, few of them on bits,
 // for which many GPUs have half as many units, or the one that devices have for it. What is above the 16 bits does not matter.
 uint float32_from_float16(uint x) {
-    if (UNPACKS_DENORMALS) {
-        return floatBitsToUint(unpackHalf2x16(x).x);
-    }
+    if (UNPACKS_DENORMALS) { return floatBitsToUint(unpackHalf2x16(x).x); }
     // With 224 added to the exponent, infinity's and NaN's is float32's own; 2^-112 brings all back to where they belong, but
     // for a denormal: that is 2^-15 and half of its value, d.
     precise float value = uintBitsToFloat((x & 0x7fffu) * 0x2000u + 0x70000000u) * 1.92592994438723586e-34; // 2^-112
@@ -32,17 +30,13 @@ uint float32_from_float16(uint x) {
 
 // The same of both halves of a word, the lower one first.
 uvec2 float32_from_float16_pair(uint word) {
-    if (UNPACKS_DENORMALS) {
-        return floatBitsToUint(unpackHalf2x16(word));
-    }
+    if (UNPACKS_DENORMALS) { return floatBitsToUint(unpackHalf2x16(word)); }
     return uvec2(float32_from_float16(word), float32_from_float16(word >> 16u));
 }
 
 // The value of a float16 that is_denormal_or_zero_f16 refuses; of a NaN, any NaN. 4 operations.
 float quick_float32_from_float16(uint x) {
-    if (UNPACKS_DENORMALS) {
-        return unpackHalf2x16(x).x;
-    }
+    if (UNPACKS_DENORMALS) { return unpackHalf2x16(x).x; }
     // The sign and four copies of it: all but the first give way to the 224 that are added to the exponent.
     uint bits = (uint(int(x << 16) >> 3) & 0x8fffffffu) | 0x70000000u;
     precise float value = uintBitsToFloat(bits) * 1.92592994438723586e-34; // 2^-112
@@ -52,9 +46,7 @@ bool is_denormal_or_zero_f16(uint x) { return (x & INFINITY_F16) == 0u; }
 
 // Rounded to nearest even, from the bits of a float32 that is no NaN. 10 operations, or the one that devices have for it.
 uint float16_from_number(uint x) {
-    if (PACKS_TO_NEAREST_EVEN) {
-        return packHalf2x16(vec2(uintBitsToFloat(x), 0.0));
-    }
+    if (PACKS_TO_NEAREST_EVEN) { return packHalf2x16(vec2(uintBitsToFloat(x), 0.0)); }
     int magnitude = int(x & 0x7fffffffu);
     int finite = min(magnitude, 0x47800000); // 2^16, which is float16's infinity
     int exponent = max(finite, 0x38800000) >> 23; // float16's denormals have that of the smallest normal number

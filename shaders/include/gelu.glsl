@@ -49,9 +49,7 @@ uint gelu_f32(uint x) {
     precise float value = exact_product_plus(head, row.x, exact_product_plus(rest, row.x, a * low));
     uint result = floatBitsToUint(value);
     uint magnitude = x & MAGNITUDE_F32;
-    if (magnitude - GELU_HALF >= GELU_FAR - GELU_HALF) {
-        result = slow_path_gelu(x, result);
-    }
+    if (magnitude - GELU_HALF >= GELU_FAR - GELU_HALF) { result = slow_path_gelu(x, result); }
     return result;
 }
 FLOAT16_FORM_1(gelu)

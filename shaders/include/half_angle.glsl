@@ -62,9 +62,7 @@ uint atan_yx_f16(uint a, uint b) {
     float whole = unfolded_angle(angle, y > x, (b & 0x8000u) != 0u);
     bool is_ordinary = smaller >= 0x400 && larger < int(INFINITY_F16) && floatBitsToInt(whole) >= 0x38800000; // 2^-14
     uint result = quick_float16_from_float32(floatBitsToUint(whole)) | (a & 0x8000u);
-    if (!is_ordinary) {
-        result = general_atan_yx_f16(a, b);
-    }
+    if (!is_ordinary) { result = general_atan_yx_f16(a, b); }
     return result;
 }
 

@@ -90,9 +90,7 @@ uint modulus_truncate_f32(uint a, uint b) {
     precise float ratio = uintBitsToFloat(dividend) * quick_inverse(uintBitsToFloat(divisor));
     float rest = remainder_of_ordinary(uintBitsToFloat(dividend), uintBitsToFloat(divisor), ratio);
     uint result = floatBitsToUint(rest) | (a & SIGN_F32);
-    if (!are_ordinary(dividend, divisor, ratio)) {
-        result = slow_path_modulus_f32(a, b, false);
-    }
+    if (!are_ordinary(dividend, divisor, ratio)) { result = slow_path_modulus_f32(a, b, false); }
     return result;
 }
 
@@ -105,9 +103,7 @@ uint modulus_floor_f32(uint a, uint b) {
     precise float complement = uintBitsToFloat(divisor) - rest;
     bool is_added = int(a ^ b) < 0 && floatBitsToUint(rest) != 0u;
     uint result = (is_added ? floatBitsToUint(complement) : floatBitsToUint(rest)) | (b & SIGN_F32);
-    if (!are_ordinary(dividend, divisor, ratio)) {
-        result = slow_path_modulus_f32(a, b, true);
-    }
+    if (!are_ordinary(dividend, divisor, ratio)) { result = slow_path_modulus_f32(a, b, true); }
     return result;
 }
 

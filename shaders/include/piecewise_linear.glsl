@@ -73,9 +73,7 @@ uint central_hard_swish(uint x, uint alpha, uint beta, out bool needs_slow_path)
 uint hard_swish_f32(uint x, uint alpha, uint beta) {
     bool needs_slow_path;
     uint result = central_hard_swish(x, alpha, beta, needs_slow_path);
-    if (needs_slow_path) {
-        result = any_hard_swish_f32(x, alpha, beta);
-    }
+    if (needs_slow_path) { result = any_hard_swish_f32(x, alpha, beta); }
     return result;
 }
 // The same for operands that are neither small nor large, and for zeros (FAST_PATH_OPERATION, elementwise_contiguous.glsl).

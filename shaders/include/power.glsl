@@ -206,14 +206,10 @@ Double whole_power(uint m, int degree) {
     precise float square = head * head;
     precise float both = number + head;
     precise float square_rest = rest * both;
-    if (degree == SIMPLE_TWO) {
-        return fast_two_sum(square, square_rest);
-    }
+    if (degree == SIMPLE_TWO) { return fast_two_sum(square, square_rest); }
     precise float cube = square * head;
     precise float cube_rest = rest * (number * both + square);
-    if (degree == SIMPLE_THREE) {
-        return fast_two_sum(cube, cube_rest);
-    }
+    if (degree == SIMPLE_THREE) { return fast_two_sum(cube, cube_rest); }
     return Double(number, 0.0);
 }
 
@@ -277,9 +273,7 @@ uint constant_power_f32(uint x, uint exponent_bits, uint special) {
     } else {
         power = finite_power(x & MAGNITUDE_F32, exponent);
     }
-    if (is_special_power(x, exponent, power)) {
-        return special_power(x, exponent, parity_from_f32(y), power);
-    }
+    if (is_special_power(x, exponent, power)) { return special_power(x, exponent, parity_from_f32(y), power); }
     return power.bits;
 }
 uint constant_power_f16(uint x, uint exponent_bits, uint special) {

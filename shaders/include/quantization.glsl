@@ -131,9 +131,7 @@ int rounded_quotient(uint x, uint scale, bool has_inverse) {
         integer = found.integer;
         if (!found.is_certain) {
             integer = quotient_near_half(quotient, uintBitsToFloat(x), scale);
-            if (!found.is_near) {
-                integer = exact_quotient_f32(x, scale);
-            }
+            if (!found.is_near) { integer = exact_quotient_f32(x, scale); }
         }
     }
     return integer;
@@ -174,9 +172,7 @@ int rounded_quotient_i32(uint x, uint scale) {
         if (!found.is_certain) {
             integer = quotient_near_half(quotient, dividend, scale);
             bool is_short = x + 0x1000000u <= 0x2000000u;
-            if (!(found.is_near && is_short)) {
-                integer = exact_quotient_i32(x, scale);
-            }
+            if (!(found.is_near && is_short)) { integer = exact_quotient_i32(x, scale); }
         }
     }
     return integer;
@@ -285,9 +281,7 @@ int rounded_sum_quotient(int a_difference, uint a_scale, int b_difference, uint 
         precise float m_squared = squares + squares;
         Candidate found = candidate(sum, m_squared, has_quick_inverse(scale));
         integer = found.integer;
-        if (!found.is_certain) {
-            integer = exact_sum_quotient(a_difference, a_scale, b_difference, b_scale, scale);
-        }
+        if (!found.is_certain) { integer = exact_sum_quotient(a_difference, a_scale, b_difference, b_scale, scale); }
     }
     return integer;
 }
@@ -369,9 +363,7 @@ uint dequantized_medium_f16(uint x, uint zero_point, uint scale) { return scaled
 uint distance_of(bool is_negative, uint x, uint zero_point) { return is_negative ? zero_point - x : x - zero_point; }
 uint scaled_distance_f32(bool is_negative, uint distance, uint scale) {
     uint result = scaled_short(is_negative ? -int(distance) : int(distance), scale);
-    if (distance >= LARGE_DISTANCE) {
-        result = scaled_long(is_negative ? SIGN_F32 : 0u, distance, scale, false);
-    }
+    if (distance >= LARGE_DISTANCE) { result = scaled_long(is_negative ? SIGN_F32 : 0u, distance, scale, false); }
     return result;
 }
 uint scaled_distance_f16(bool is_negative, uint distance, uint scale) {

@@ -39,13 +39,9 @@ Root product_of(Root a, Root b) {
 // base^(quarters / 4) for 1 to 3 quarters.
 Root power_by_quarters(float base, uint quarters) {
     Root square_root = root_of(base, 0.0);
-    if (quarters == 2u) {
-        return square_root;
-    }
+    if (quarters == 2u) { return square_root; }
     Root fourth_root = root_of(square_root.high, square_root.low);
-    if (quarters == 1u) {
-        return fourth_root;
-    }
+    if (quarters == 1u) { return fourth_root; }
     return product_of(square_root, fourth_root);
 }
 

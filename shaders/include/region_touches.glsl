@@ -9,12 +9,8 @@
 // The element that a sample touches; with LINEAR perhaps the next one, too. Far from all elements where it lies outside.
 int key_of(uint k, uint start, uint step, uint extent) {
     float location = location_of_sample(k, start, step);
-    if (is_before(location)) {
-        return -5;
-    }
-    if (is_behind(location, extent)) {
-        return int(extent) + 5;
-    }
+    if (is_before(location)) { return -5; }
+    if (is_behind(location, extent)) { return int(extent) + 5; }
     float inner = location_between(k, start, step, extent);
 #if IS_LINEAR
     return int(between(inner).element);

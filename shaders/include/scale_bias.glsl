@@ -63,9 +63,7 @@ WideNumber sum_of(WideNumber a, WideNumber b) {
         b = exchanged;
     }
     b.magnitude = shift_right_jamming(b.magnitude, uint(a.exponent - b.exponent));
-    if (a.sign == b.sign) {
-        return WideNumber(FINITE, a.sign, add(a.magnitude, b.magnitude), a.exponent);
-    }
+    if (a.sign == b.sign) { return WideNumber(FINITE, a.sign, add(a.magnitude, b.magnitude), a.exponent); }
     bool exchange = is_below(a.magnitude, b.magnitude);
     Wide difference = exchange ? subtract(b.magnitude, a.magnitude) : subtract(a.magnitude, b.magnitude);
     uint sign = exchange ? b.sign : a.sign;
@@ -83,12 +81,8 @@ WideNumber scaled_and_biased(Number x, uint scale_bits, uint bias_bits) {
     if (invalid || x.kind == NOT_A_NUMBER || scale.kind == NOT_A_NUMBER || bias.kind == NOT_A_NUMBER) {
         return special(NOT_A_NUMBER, 0u);
     }
-    if (infinite) {
-        return special(INFINITE, sign);
-    }
-    if (bias.kind == INFINITE) {
-        return special(INFINITE, bias.sign);
-    }
+    if (infinite) { return special(INFINITE, sign); }
+    if (bias.kind == INFINITE) { return special(INFINITE, bias.sign); }
     uint product_high;
     uint product_low;
     umulExtended(x.magnitude, scale.magnitude, product_high, product_low);
@@ -100,9 +94,7 @@ WideNumber scaled_and_biased(Number x, uint scale_bits, uint bias_bits) {
 uint integer_from(WideNumber a, uint positive_limit, uint negative_limit) {
     uint limit = a.sign != 0u ? negative_limit : positive_limit;
     uint magnitude = limit;
-    if (a.kind == NOT_A_NUMBER || (a.kind == FINITE && is_zero(a.magnitude))) {
-        return 0u;
-    }
+    if (a.kind == NOT_A_NUMBER || (a.kind == FINITE && is_zero(a.magnitude))) { return 0u; }
     if (a.kind == FINITE && highest_bit(a.magnitude) + a.exponent < 32) {
         Wide whole = a.exponent < 0 ? shift_right(a.magnitude, uint(-a.exponent)) : shift_left(a.magnitude, uint(a.exponent));
         magnitude = min(whole.low, limit);

@@ -77,9 +77,7 @@ uint central_scaled_tanh(uint x, uint alpha, uint beta, out bool needs_slow_path
 uint scaled_tanh_f32(uint x, uint alpha, uint beta) {
     bool needs_slow_path;
     uint result = central_scaled_tanh(x, alpha, beta, needs_slow_path);
-    if (needs_slow_path) {
-        result = any_scaled_tanh_f32(x, alpha, beta);
-    }
+    if (needs_slow_path) { result = any_scaled_tanh_f32(x, alpha, beta); }
     return result;
 }
 // The same where beta * x has a row, and of zeros (FAST_PATH_OPERATION, elementwise_contiguous.glsl).

@@ -13,9 +13,7 @@ uint shifted_and_scaled_any(uint x, uint mean, uint factor, uint bias) {
 // The same in 25 operations, but for steps whose results are zero, hardly above the denormals, infinite or NaN.
 uint shifted_and_scaled(uint x, uint mean, uint factor, uint bias) {
     // A processor would execute both sides of the branch.
-    if (ON_PROCESSOR) {
-        return shifted_and_scaled_any(x, mean, factor, bias);
-    }
+    if (ON_PROCESSOR) { return shifted_and_scaled_any(x, mean, factor, bias); }
     precise float difference = as_float32(x) - as_float32(mean);
     precise float product = difference * as_float32(factor);
     precise float sum = product + as_float32(bias);

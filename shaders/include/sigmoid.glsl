@@ -87,9 +87,7 @@ uint swish_of_one(uint x) {
 // branch.
 uint swish_f32(uint x, uint sigmoid_input_scale, uint special) {
     int magnitude = int(x & MAGNITUDE_F32);
-    if (special == ONE_F32 && magnitude >= SWISH_BEGIN && magnitude <= SWISH_END) {
-        return swish_of_one(x);
-    }
+    if (special == ONE_F32 && magnitude >= SWISH_BEGIN && magnitude <= SWISH_END) { return swish_of_one(x); }
     precise float number = uintBitsToFloat(x);
     precise float factor = uintBitsToFloat(sigmoid_input_scale);
     precise float high = number * factor;

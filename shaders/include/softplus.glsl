@@ -126,9 +126,7 @@ uint any_softplus(uint x, uint steepness, Scaled divisor, Double slope, Double f
     Double logarithm = softplus_logarithm(t, factor);
     Scaled value = Scaled(sum_of_softplus(is_rising ? number : 0.0, logarithm.high, logarithm.low), 0);
     bool is_far = floatBitsToInt(t.high) >= SOFTPLUS_ROWS_END;
-    if (is_far) {
-        value = softplus_far_below(t, factor);
-    }
+    if (is_far) { value = softplus_far_below(t, factor); }
     uint bits = scaled_bits(value.significand, value.exponent - divisor.exponent);
     bits = is_far && is_rising ? x & MAGNITUDE_F32 : bits;
     // 0 * infinity, and infinity by infinity.
@@ -150,9 +148,7 @@ uint moderate_softplus(uint x, uint steepness, Scaled divisor, Double slope, Dou
 
 // The same for what is given (FAST_PATH_OPERATION, elementwise_contiguous.glsl).
 uint ordinary_softplus_f32(uint x, uint steepness, uint special, out bool needs_slow_path) {
-    if (special == ONE_F32) {
-        return ordinary_softplus_of_one(x, needs_slow_path);
-    }
+    if (special == ONE_F32) { return ordinary_softplus_of_one(x, needs_slow_path); }
     Scaled divisor = scaled(steepness & MAGNITUDE_F32);
     Double slope = shortened(divisor.significand);
     return moderate_softplus(x, steepness, divisor, slope, softplus_inverse(slope), needs_slow_path);
@@ -163,17 +159,13 @@ uint ordinary_softplus_f32(uint x, uint steepness, uint special, out bool needs_
 // follows 0.91 at most. Of rows 0.625. About 42 operations, beside those on the
 // steepness alone; softplus_of_one's where that is 1, and special therefore the same (special_attribute.glsl).
 uint softplus_f32(uint x, uint steepness, uint special) {
-    if (special == ONE_F32) {
-        return softplus_of_one(x);
-    }
+    if (special == ONE_F32) { return softplus_of_one(x); }
     Scaled divisor = scaled(steepness & MAGNITUDE_F32);
     Double slope = shortened(divisor.significand);
     Double factor = softplus_inverse(slope);
     bool needs_slow_path;
     uint result = moderate_softplus(x, steepness, divisor, slope, factor, needs_slow_path);
-    if (needs_slow_path) {
-        result = any_softplus(x, steepness, divisor, slope, factor);
-    }
+    if (needs_slow_path) { result = any_softplus(x, steepness, divisor, slope, factor); }
     return result;
 }
 uint softplus_f16(uint x, uint steepness, uint special) {
@@ -237,9 +229,7 @@ uint parametric_softplus_f32(uint x, uint alpha, uint beta) {
     Double line = shortened(two_product(inner.significand, outer.significand));
     bool needs_slow_path;
     uint result = moderate_parametric_softplus(x, alpha, beta, inner, outer, line, needs_slow_path);
-    if (needs_slow_path) {
-        result = any_parametric_softplus(x, alpha, beta, inner, outer, line);
-    }
+    if (needs_slow_path) { result = any_parametric_softplus(x, alpha, beta, inner, outer, line); }
     return result;
 }
 uint parametric_softplus_f16(uint x, uint alpha, uint beta) {

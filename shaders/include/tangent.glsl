@@ -76,9 +76,7 @@ uint ordinary_tan_f32(uint x, out bool needs_slow_path) {
     float low = uintBitsToFloat(floatBitsToUint(r.low) ^ sign);
     uint odd = r.quadrant & 1u;
     float value = tangent_by_row(high, low, odd);
-    if (high_bits < TAN_FIRST) {
-        value = magnitude < SMALLEST_NORMAL_F32 ? 0.0 : small_tangent(two_sum(high, low));
-    }
+    if (high_bits < TAN_FIRST) { value = magnitude < SMALLEST_NORMAL_F32 ? 0.0 : small_tangent(two_sum(high, low)); }
     needs_slow_path = magnitude >= uint(LARGE_ANGLE) || (high_bits < TAN_FIRST && odd != 0u);
     return floatBitsToUint(value) ^ sign ^ (r.quadrant << 31) ^ (x & SIGN_F32);
 }

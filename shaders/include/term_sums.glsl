@@ -12,9 +12,7 @@
 #define LEAST_LARGE_BASE 0x53800000u    // 2^40
 
 uint special_flags(uint x) {
-    if (int(x & MAGNITUDE_F32) > int(INFINITY_F32)) {
-        return HAS_NAN;
-    }
+    if (int(x & MAGNITUDE_F32) > int(INFINITY_F32)) { return HAS_NAN; }
     return int(x) < 0 ? HAS_MINUS_INFINITY : HAS_INFINITY;
 }
 
@@ -73,9 +71,7 @@ Double square_of(Double base) {
             state.flags |= special_flags(bits); \
             return; \
         } \
-        if (int(magnitude) < int(SMALLEST_NORMAL_F32)) { \
-            return; \
-        } \
+        if (int(magnitude) < int(SMALLEST_NORMAL_F32)) { return; } \
         if (magnitude >= LEAST_ORDINARY && magnitude < LEAST_LARGE) { \
             state.ordinary = double_sum(state.ordinary, term_of(base)); \
             return; \

@@ -9,17 +9,13 @@ struct Wide {
 bool is_zero(Wide a) { return (a.high | a.middle | a.low) == 0u; }
 
 bool is_below(Wide a, Wide b) {
-    if (a.high != b.high) {
-        return a.high < b.high;
-    }
+    if (a.high != b.high) { return a.high < b.high; }
     return a.middle != b.middle ? a.middle < b.middle : a.low < b.low;
 }
 
 // Position of the highest bit that is set, 0 to 95; -1 for zero.
 int highest_bit(Wide a) {
-    if (a.high != 0u) {
-        return 64 + findMSB(a.high);
-    }
+    if (a.high != 0u) { return 64 + findMSB(a.high); }
     return a.middle != 0u ? 32 + findMSB(a.middle) : findMSB(a.low);
 }
 
@@ -39,18 +35,14 @@ Wide shift_left(Wide a, uint count) {
 
 // Bits shifted out are lost. Any count.
 Wide shift_right(Wide a, uint count) {
-    if (count >= 96u) {
-        return Wide(0u, 0u, 0u);
-    }
+    if (count >= 96u) { return Wide(0u, 0u, 0u); }
     if (count >= 64u) {
         a = Wide(0u, 0u, a.high);
     } else if (count >= 32u) {
         a = Wide(0u, a.high, a.middle);
     }
     uint bits = count & 31u;
-    if (bits == 0u) {
-        return a;
-    }
+    if (bits == 0u) { return a; }
     return Wide(a.high >> bits, (a.middle >> bits) | (a.high << (32u - bits)), (a.low >> bits) | (a.middle << (32u - bits)));
 }
 

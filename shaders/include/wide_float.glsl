@@ -8,15 +8,9 @@
 // off. Below 2^-126 after rounding it is zero of its sign.
 uint float32_from_wide(WideNumber a, bool to_odd) {
     uint sign = a.sign << 31;
-    if (a.kind == NOT_A_NUMBER) {
-        return 0x7fc00000u;
-    }
-    if (a.kind == INFINITE) {
-        return sign | 0x7f800000u;
-    }
-    if (is_zero(a.magnitude)) {
-        return sign;
-    }
+    if (a.kind == NOT_A_NUMBER) { return 0x7fc00000u; }
+    if (a.kind == INFINITE) { return sign | 0x7f800000u; }
+    if (is_zero(a.magnitude)) { return sign; }
     int highest = highest_bit(a.magnitude);
     int exponent = highest + a.exponent;
     // 24 bits of a significand, 6 that are cut off, and one that stands for all others.
@@ -28,12 +22,8 @@ uint float32_from_wide(WideNumber a, bool to_odd) {
     } else {
         significand += uint(rest > 0x40u || (rest == 0x40u && (significand & 1u) != 0u));
     }
-    if (exponent > 127) {
-        return sign | 0x7f800000u;
-    }
-    if (exponent < -127 || (exponent == -127 && significand < 0x1000000u)) {
-        return sign;
-    }
+    if (exponent > 127) { return sign | 0x7f800000u; }
+    if (exponent < -127 || (exponent == -127 && significand < 0x1000000u)) { return sign; }
     return sign | ((uint(exponent + 126) << 23) + significand); // the significand's leading bit adds one
 }
 

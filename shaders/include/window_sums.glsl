@@ -51,18 +51,14 @@ Double quotient_by_few(Double sum, float count) {
 
 // sum / count within 2^-40 (relative), for any count that is not 0.
 Double quotient_by(Double sum, uint count) {
-    if (count < 4096u) {
-        return quotient_by_few(sum, float(int(count)));
-    }
+    if (count < 4096u) { return quotient_by_few(sum, float(int(count))); }
     precise float high = float(int(count >> 12)) * 4096.0; // 20 bits
     return quotient(sum, fast_two_sum(high, float(int(count & 4095u))));
 }
 
 // sqrt(a.high + a.low) within 2^-42 (relative), for 2^-60 <= a <= 2^120, and of 0.
 Double square_root(Double a) {
-    if (floatBitsToUint(a.high) == 0u) {
-        return Double(0.0, 0.0);
-    }
+    if (floatBitsToUint(a.high) == 0u) { return Double(0.0, 0.0); }
     float inverse = inverse_square_root_estimate(a.high);
     precise float guess = a.high * inverse;
     Double square = two_square(guess);

@@ -8,9 +8,7 @@ uint choice_of(Index index) { return nearest_choice(index, LENGTH); }
 void main() {
     uint slot = gl_LocalInvocationIndex;
     uint number = work_group_index();
-    if (number >= parameters.lines) {
-        return;
-    }
+    if (number >= parameters.lines) { return; }
     uint input_line = number * parameters.input_line;
     uint index_line = number * parameters.index_line;
     uint output_line = number * parameters.output_line;

@@ -12,34 +12,26 @@ uint choice_of(Index index) { return min(choice_or_none(index, LENGTH), 0xffffu)
 void main() {
     uint slot = gl_LocalInvocationIndex;
     uint number = work_group_index();
-    if (number >= parameters.lines) {
-        return;
-    }
+    if (number >= parameters.lines) { return; }
     uint input_line = number * parameters.input_line;
     uint index_line = number * parameters.index_line;
     uint output_line = number * parameters.output_line;
     uvec2 choices[MAX_ITERATIONS];
     [[unroll]] for (uint iteration = 0u; iteration < 4u * MAX_ITERATIONS; ++iteration) {
         uint at = slot + iteration * INVOCATIONS;
-        if (iteration < 4u * ITERATIONS(LENGTH) && at < LENGTH) {
-            line[at] = 0u;
-        }
+        if (iteration < 4u * ITERATIONS(LENGTH) && at < LENGTH) { line[at] = 0u; }
     }
     [[unroll]] for (uint iteration = 0u; iteration < MAX_ITERATIONS; ++iteration) {
         uint at = FIRST_OF(iteration);
         choices[iteration] = uvec2(0xffffffffu);
-        if (IS_INSIDE(iteration, INDICES_OF_LINE)) {
-            choices[iteration] = choices_at(index_line + at);
-        }
+        if (IS_INSIDE(iteration, INDICES_OF_LINE)) { choices[iteration] = choices_at(index_line + at); }
     }
     barrier();
 #define EACH_CHOICE(DO, iteration) \
     DO(iteration, 0u, choices[iteration].x & 0xffffu) DO(iteration, 1u, choices[iteration].x >> 16) DO(iteration, 2u, choices[iteration].y & 0xffffu) \
     DO(iteration, 3u, choices[iteration].y >> 16)
 #define MARK(iteration, i, choice) \
-    if ((choice) < LENGTH) { \
-        atomicMax(line[choice], FIRST_OF(iteration) + i + 1u); \
-    }
+    if ((choice) < LENGTH) { atomicMax(line[choice], FIRST_OF(iteration) + i + 1u); }
     [[unroll]] for (uint iteration = 0u; iteration < MAX_ITERATIONS; ++iteration) {
         if (iteration < ITERATIONS(INDICES_OF_LINE)) {
             EACH_CHOICE(MARK, iteration)
@@ -49,9 +41,7 @@ void main() {
     uint winners = 0u;
     uint found = 0u;
 #define JUDGE(iteration, i, choice) \
-    if ((choice) < LENGTH) { \
-        winners |= uint(line[choice] == FIRST_OF(iteration) + i + 1u) << (4u * iteration + i); \
-    }
+    if ((choice) < LENGTH) { winners |= uint(line[choice] == FIRST_OF(iteration) + i + 1u) << (4u * iteration + i); }
     [[unroll]] for (uint iteration = 0u; iteration < MAX_ITERATIONS; ++iteration) {
         if (iteration < ITERATIONS(INDICES_OF_LINE)) {
             EACH_CHOICE(JUDGE, iteration)
@@ -67,9 +57,7 @@ void main() {
     }
     barrier();
 #define PUT(iteration, i, choice) \
-    if (((winners >> (4u * iteration + i)) & 1u) != 0u) { \
-        line[choice] = update[i]; \
-    }
+    if (((winners >> (4u * iteration + i)) & 1u) != 0u) { line[choice] = update[i]; }
     [[unroll]] for (uint iteration = 0u; iteration < MAX_ITERATIONS; ++iteration) {
         uint at = FIRST_OF(iteration);
         if (IS_INSIDE(iteration, INDICES_OF_LINE)) {

@@ -11,9 +11,7 @@
 
 UNIT unit_at(Offsets offsets) {
     uint number = words_index[BASE_WORD(index) + offsets.index];
-    if (number == 0u) {
-        return LOAD_UNIT(sparse, offsets.sparse);
-    }
+    if (number == 0u) { return LOAD_UNIT(sparse, offsets.sparse); }
     number -= 1u;
     uint offset = offsets.position;
     MOVE_TO_UPDATE(0) MOVE_TO_UPDATE(1) MOVE_TO_UPDATE(2) MOVE_TO_UPDATE(3)

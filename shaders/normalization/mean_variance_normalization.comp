@@ -14,18 +14,10 @@
 
 uint normalized(uint x, uvec2 mean, uint factor, uint scale, uint bias) {
     uint result = without_denormal(x);
-    if (HAS_MEAN) {
-        result = difference_from(x, mean);
-    }
-    if (HAS_FACTOR) {
-        result = multiply_f32(result, factor);
-    }
-    if (HAS_SCALE) {
-        result = multiply_f32(result, scale);
-    }
-    if (HAS_BIAS) {
-        result = add_f32(result, bias);
-    }
+    if (HAS_MEAN) { result = difference_from(x, mean); }
+    if (HAS_FACTOR) { result = multiply_f32(result, factor); }
+    if (HAS_SCALE) { result = multiply_f32(result, scale); }
+    if (HAS_BIAS) { result = add_f32(result, bias); }
     return canonical_f32(result);
 }
 

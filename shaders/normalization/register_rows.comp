@@ -95,9 +95,7 @@ TermSum with_slow_path_squares(TermSum sum, uvec4 x) { return with_four_squares(
         for (uint first = 0u; first < BLOCKS_OF_LANE; first += 4u) { \
             TermSum group = EMPTY_SUM; \
             for (uint block = first; block < first + 4u; ++block) { \
-                if (IS_THERE(block)) { \
-                    group = with_slow_path(group, loaded_again(block)); \
-                } \
+                if (IS_THERE(block)) { group = with_slow_path(group, loaded_again(block)); } \
             } \
             sum = joined_sums(sum, group); \
         } \
@@ -133,18 +131,14 @@ Double middling_mean(Double sum) {
 }
 
 uvec2 mean_of(TermSum sum) {
-    if (is_special_sum(sum.flags)) {
-        return uvec2(special_sum_of_terms(sum.flags), 0u);
-    }
+    if (is_special_sum(sum.flags)) { return uvec2(special_sum_of_terms(sum.flags), 0u); }
     int exponent;
     Double total = sum_of_terms(sum, 1, exponent);
     return mean_in_two_words(mean_of_total(total, parameters.row_length), exponent);
 }
 
 uint variance_of(TermSum squares) {
-    if (is_special_sum(squares.flags)) {
-        return special_sum_of_squares(squares.flags);
-    }
+    if (is_special_sum(squares.flags)) { return special_sum_of_squares(squares.flags); }
     int exponent;
     Double total = total_of_squares(squares, exponent);
     return result_times_power(mean_of_total(total, parameters.row_length).high, exponent);
@@ -177,18 +171,12 @@ uvec4 all_finished(uvec4 x) { return uvec4(finished(x.x), finished(x.y), finishe
 uint normalized(uint x, uint scale, uint bias) {
     uint result = difference_from(x, floatBitsToUint(vec2(mean.high, mean.low)));
     result = multiply_f32(result, factor);
-    if (SCALE != ABSENT) {
-        result = multiply_f32(result, scale);
-    }
-    if (BIAS != ABSENT) {
-        result = add_f32(result, bias);
-    }
+    if (SCALE != ABSENT) { result = multiply_f32(result, scale); }
+    if (BIAS != ABSENT) { result = add_f32(result, bias); }
     return canonical_f32(result);
 }
 #define NORMALIZE(lane) \
-    if (ALWAYS) { \
-        result.lane = finished(normalized(x.lane, scale.lane, bias.lane)); \
-    }
+    if (ALWAYS) { result.lane = finished(normalized(x.lane, scale.lane, bias.lane)); }
 uvec4 all_normalized(uvec4 x, uint element) {
     uvec4 scale = scale_of(element);
     uvec4 bias = bias_of(element);
@@ -219,12 +207,8 @@ uvec4 quickly_normalized(uvec4 difference, uint element, inout Seen seen) {
             seen.scales = all_scales;
         }
     }
-    if (!ALL_ARE_ORDINARY) {
-        seen.nearest = min(seen.nearest, least_of(floatBitsToUint(result)));
-    }
-    if (BIAS != ABSENT) {
-        result = result + uintBitsToFloat(bias_of(element));
-    }
+    if (!ALL_ARE_ORDINARY) { seen.nearest = min(seen.nearest, least_of(floatBitsToUint(result))); }
+    if (BIAS != ABSENT) { result = result + uintBitsToFloat(bias_of(element)); }
     if (SCALE != ABSENT || BIAS != ABSENT) {
         precise float total = (result.x + result.y) + (result.z + result.w);
         seen.totals = max(seen.totals, floatBitsToUint(total) & MAGNITUDE_F32);
@@ -289,15 +273,11 @@ void slow_path_row(bool is_row) {
     }
     uvec2 words = uvec2(0u);
     TermSum sum = sum_of_lanes(slow_path_sum());
-    if (slot < ROWS_OF_GROUP) {
-        words = mean_of(sum);
-    }
+    if (slot < ROWS_OF_GROUP) { words = mean_of(sum); }
     words = words_of_row(words);
     mean = Double(uintBitsToFloat(words.x), uintBitsToFloat(words.y));
     TermSum squares = sum_of_lanes(slow_path_sum_of_squares());
-    if (slot < ROWS_OF_GROUP) {
-        words.x = factor_of(variance_of(squares));
-    }
+    if (slot < ROWS_OF_GROUP) { words.x = factor_of(variance_of(squares)); }
     factor = words_of_row(words).x;
     for (uint block = 0u; block < BLOCKS_OF_LANE; ++block) {
         if (is_row && IS_THERE(block)) {
@@ -329,9 +309,7 @@ void register_row(uint row, bool is_row) {
     Double sum = quick_sum_of_lanes(quick, ALL_ARE_ORDINARY || nearest >= 2u * LEAST_ORDINARY_TERM || is_ordinary_lane());
     bool needs_slow_path = !is_middling(sum);
     uvec2 words = uvec2(0u);
-    if (slot < ROWS_OF_GROUP && !needs_slow_path) {
-        words = mean_in_two_words(middling_mean(sum), 0);
-    }
+    if (slot < ROWS_OF_GROUP && !needs_slow_path) { words = mean_in_two_words(middling_mean(sum), 0); }
     if (any_slow_path(0u, words, needs_slow_path)) {
         slow_path_row(is_row);
         return;

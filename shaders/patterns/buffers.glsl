@@ -65,9 +65,7 @@ uint work_group_index() {
 uint index_in_group() { return ON_NAIVE_DRIVER ? gl_LocalInvocationIndex : gl_LocalInvocationID.x; }
 
 uint invocation_index() {
-    if (!LAUNCH_HAS_ROWS && !ON_NAIVE_DRIVER) {
-        return gl_GlobalInvocationID.x;
-    }
+    if (!LAUNCH_HAS_ROWS && !ON_NAIVE_DRIVER) { return gl_GlobalInvocationID.x; }
     return work_group_index() * 256u + index_in_group();
 }
 

@@ -16,7 +16,5 @@ BUFFER(0, cleared)
 
 void main() {
     uint four = invocation_index();
-    if (four < parameters.fours) {
-        fours_cleared[(BASE_WORD(cleared) >> 2u) + four] = uvec4(0u);
-    }
+    if (four < parameters.fours) { fours_cleared[(BASE_WORD(cleared) >> 2u) + four] = uvec4(0u); }
 }

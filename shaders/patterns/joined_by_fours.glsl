@@ -19,11 +19,7 @@
                 sixty_fours = EMPTY_STATE; \
             } \
         } \
-        if (COUNT == 4u) { \
-            return sixteens; \
-        } \
-        if (COUNT == 16u) { \
-            return sixty_fours; \
-        } \
+        if (COUNT == 4u) { return sixteens; } \
+        if (COUNT == 16u) { return sixty_fours; } \
         return all; \
     }

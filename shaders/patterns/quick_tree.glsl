@@ -28,33 +28,25 @@ Double quick_tree(uint slot, Double sum) {
     barrier();
     if (slot < 64u) {
         sum = sum_of_vector(slot);
-        if (LANES_OF_TREE > 4u) {
-            share_quick(256u + slot, sum);
-        }
+        if (LANES_OF_TREE > 4u) { share_quick(256u + slot, sum); }
     }
     if (LANES_OF_TREE > 4u) {
         barrier();
         if (slot < 16u) {
             sum = sum_of_vector(64u + slot);
-            if (LANES_OF_TREE > 16u) {
-                share_quick(320u + slot, sum);
-            }
+            if (LANES_OF_TREE > 16u) { share_quick(320u + slot, sum); }
         }
     }
     if (LANES_OF_TREE > 16u) {
         barrier();
         if (slot < 4u) {
             sum = sum_of_vector(80u + slot);
-            if (LANES_OF_TREE > 64u) {
-                share_quick(336u + slot, sum);
-            }
+            if (LANES_OF_TREE > 64u) { share_quick(336u + slot, sum); }
         }
     }
     if (LANES_OF_TREE > 64u) {
         barrier();
-        if (slot < 1u) {
-            sum = sum_of_vector(84u);
-        }
+        if (slot < 1u) { sum = sum_of_vector(84u); }
     }
     return sum;
 }

@@ -6,9 +6,7 @@
 
 uint result_of(Offsets offsets) {
     int zero = 0;
-    if (HAS_ZERO) {
-        zero = int(INTEGER_AT(zero, offsets.zero));
-    }
+    if (HAS_ZERO) { zero = int(INTEGER_AT(zero, offsets.zero)); }
     uint scale = NUMBER_AT(scale, offsets.scale);
     uint x = NUMBER_AT(source, offsets.source);
     return CONCATENATE(saturated_, INTEGER)(FORM(rounded_quotient, NUMBER)(x, scale) + zero);

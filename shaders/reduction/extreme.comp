@@ -90,9 +90,7 @@ uint float_of_key(uint key) {
 
 ELEMENT key_of(ELEMENT x) {
 #ifndef WIDE
-    if (KIND == FLOAT_KIND) {
-        return float_key(x);
-    }
+    if (KIND == FLOAT_KIND) { return float_key(x); }
 #endif
     ELEMENT key = KIND == UNSIGNED_KIND ? x : x ^ SIGN;
     return IS_SMALLEST ? ~key : key;
@@ -115,9 +113,7 @@ ELEMENT higher_key(ELEMENT a, ELEMENT b) { return is_above(b, a) ? b : a; }
 State joined(State a, State b) {
     bool takes_b = is_above(b.key, a.key) || (b.key == a.key && b.offset < a.offset);
     State chosen = a;
-    if (takes_b) {
-        chosen = b;
-    }
+    if (takes_b) { chosen = b; }
     return chosen;
 }
 

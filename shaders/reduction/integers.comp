@@ -52,12 +52,8 @@ bool is_negative(uint a) { return int(a) < 0; }
 
 ELEMENT term_of(ELEMENT x, bool is_element) {
     ELEMENT term = x;
-    if (OF_SQUARES) {
-        term = times(x, x);
-    }
-    if (OF_MAGNITUDES && KIND == SIGNED_KIND) {
-        term = is_negative(x) ? negative(x) : x;
-    }
+    if (OF_SQUARES) { term = times(x, x); }
+    if (OF_MAGNITUDES && KIND == SIGNED_KIND) { term = is_negative(x) ? negative(x) : x; }
     return is_element ? term : IS_PRODUCT ? ONE : ZERO;
 }
 

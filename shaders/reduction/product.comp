@@ -58,12 +58,8 @@ uint finished(State state) {
     uint sign = floatBitsToUint(state.significand.high) & SIGN_F32;
     bool is_zero = (state.flags & HAS_ZERO) != 0u;
     bool is_infinite = (state.flags & HAS_ANY_INFINITY) != 0u;
-    if ((state.flags & HAS_NAN) != 0u || (is_zero && is_infinite)) {
-        return NAN_F32;
-    }
-    if (is_zero || is_infinite) {
-        return sign | (is_infinite ? INFINITY_F32 : 0u);
-    }
+    if ((state.flags & HAS_NAN) != 0u || (is_zero && is_infinite)) { return NAN_F32; }
+    if (is_zero || is_infinite) { return sign | (is_infinite ? INFINITY_F32 : 0u); }
     int size_bits = floatBitsToInt(state.size);
     if ((size_bits & MAGNITUDE_F32) > 0x44800000) { // 1024
         return size_bits < 0 ? sign : sign | INFINITY_F32;

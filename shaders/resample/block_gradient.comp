@@ -4,9 +4,7 @@
 
 void main() {
     uint number = 2u * invocation_index();
-    if (number >= parameters.count) {
-        return;
-    }
+    if (number >= parameters.count) { return; }
     uint row = number / SIZE_A;
     uint at = (BASE_WORD(input) + (row * BLOCK_ROWS * SIZE_A + number % SIZE_A) * 2u) >> 2u;
     Gradient left = NO_GRADIENT;
@@ -17,11 +15,7 @@ void main() {
         right = with_addend(with_addend(right, four.z, 1.0, ADD_ALL), four.w, 1.0, ADD_ALL);
     }
     uvec2 sums = floatBitsToUint(vec2(left.sum.high, right.sum.high));
-    if (needs_slow_path(left)) {
-        sums.x = gradient_of(number);
-    }
-    if (needs_slow_path(right)) {
-        sums.y = gradient_of(number + 1u);
-    }
+    if (needs_slow_path(left)) { sums.x = gradient_of(number); }
+    if (needs_slow_path(right)) { sums.y = gradient_of(number + 1u); }
     pairs_output[(BASE_WORD(output) + number) >> 1u] = sums;
 }

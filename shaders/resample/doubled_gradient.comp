@@ -21,9 +21,7 @@ Gradient with_four(Gradient gradient, uvec4 four, vec4 parts, float part) {
 
 void main() {
     uint number = 2u * invocation_index();
-    if (number >= parameters.count) {
-        return;
-    }
+    if (number >= parameters.count) { return; }
     uint row = number / SIZE_A;
     uint column = number % SIZE_A;
     uint row_in_image = row % SIZE_B;
@@ -48,11 +46,7 @@ void main() {
         right = with_four(right, uvec4(middle[i].yzw, behind[i]), right_parts, row_parts[i]);
     }
     uvec2 sums = floatBitsToUint(vec2(left.sum.high, right.sum.high));
-    if (needs_slow_path(left)) {
-        sums.x = gradient_of(number);
-    }
-    if (needs_slow_path(right)) {
-        sums.y = gradient_of(number + 1u);
-    }
+    if (needs_slow_path(left)) { sums.x = gradient_of(number); }
+    if (needs_slow_path(right)) { sums.y = gradient_of(number + 1u); }
     pairs_output[(BASE_WORD(output) + number) >> 1u] = sums;
 }

@@ -64,9 +64,7 @@ struct Weighted {
 #define NOTHING Weighted(0u, 0u, true)
 Weighted with_weighted(Weighted sum, uint weight, uint number) {
     uint product = multiply_f32(weight, number);
-    if (sum.is_empty) {
-        return Weighted(product, weight, false);
-    }
+    if (sum.is_empty) { return Weighted(product, weight, false); }
     return Weighted(add_f32(sum.sum, product), add_f32(sum.weights, weight), false);
 }
 uint average_of(Weighted sum, Around around) {
@@ -79,9 +77,7 @@ uint average_of(Weighted sum, Around around) {
     Weighted sum_##axis = NOTHING; \
     for (uint number_##axis = 0u; number_##axis < around_##axis.count; ++number_##axis) { \
         uint weight_##axis = weight_of(around_##axis, number_##axis, SCALE_##axis); \
-        if (weight_##axis == 0u) { \
-            continue; \
-        } \
+        if (weight_##axis == 0u) { continue; } \
         uint at_##axis = element_of(around_##axis, number_##axis, EXTENT_##axis) * STRIDE_##axis;
 #define END_AXIS(axis, number) \
         sum_##axis = with_weighted(sum_##axis, weight_##axis, number); \
@@ -156,9 +152,7 @@ uint weighted_in_parts(Source source) {
 }
 
 VALUE(OUTPUT) resampled(Source source) {
-    if (IN_PARTS) {
-        return RESULT_OF(OUTPUT, weighted_in_parts(source));
-    }
+    if (IN_PARTS) { return RESULT_OF(OUTPUT, weighted_in_parts(source)); }
     if (IS_PLAIN) {
         Between column = between(POSITION(A, source.a));
         Between row = between(POSITION(B, source.b));
@@ -169,9 +163,7 @@ VALUE(OUTPUT) resampled(Source source) {
             NUMBER_OF(INPUT, ELEMENT(at + below)), NUMBER_OF(INPUT, ELEMENT(at + below + right)));
         uint result = weighted_four(bits, column.fraction, row.fraction);
 #if INPUT_BITS == 32
-        if (has_tiny(bits)) {
-            result = weighted_four_slowly(bits, column.fraction, row.fraction);
-        }
+        if (has_tiny(bits)) { result = weighted_four_slowly(bits, column.fraction, row.fraction); }
 #endif
         return RESULT_OF(OUTPUT, result);
     }
@@ -208,14 +200,10 @@ vec4 averages_of_row(uint at, Columns columns, inout uint least) {
 #define AVERAGE_OF(lane) RESULT_OF(OUTPUT, floatBitsToUint(weighted(first.lane, second.lane, location.fraction)))
 #define AVERAGES_OF_ROW(name, number) \
     vec4 name; \
-    if (ALWAYS) { \
-        name = averages_of_row(source.at + number * STRIDE_B, columns, least); \
-    }
+    if (ALWAYS) { name = averages_of_row(source.at + number * STRIDE_B, columns, least); }
 bool has_block(Source source, uint output_at, Columns columns) {
     uint begin = between(POSITION(B, source.b)).element;
-    if (between(POSITION(B, source.b + 3u)).element - begin > 2u) {
-        return false;
-    }
+    if (between(POSITION(B, source.b + 3u)).element - begin > 2u) { return false; }
     uint last = EXTENT_B - 1u;
     uint least = 0xffffffffu;
     AVERAGES_OF_ROW(a, begin)
@@ -223,9 +211,7 @@ bool has_block(Source source, uint output_at, Columns columns) {
     AVERAGES_OF_ROW(c, min(begin + 2u, last))
     AVERAGES_OF_ROW(d, min(begin + 3u, last))
 #if INPUT_BITS == 32
-    if (least < LEAST_PLAIN - 1u) {
-        return false;
-    }
+    if (least < LEAST_PLAIN - 1u) { return false; }
 #endif
     STORE_AVERAGE(0u, begin, a, b, c, d)
     STORE_AVERAGE(1u, begin, a, b, c, d)
@@ -300,13 +286,9 @@ bool has_doubled_block(Source source, uint output_at) {
     DOUBLED_ROW(e, 4)
     DOUBLED_ROW(f, 5)
 #if INPUT_BITS == 32
-    if (least < 2u * LEAST_PLAIN - 1u) {
-        return false;
-    }
+    if (least < 2u * LEAST_PLAIN - 1u) { return false; }
 #endif
-    if (floatBitsToUint(magnitudes) >= INFINITY_F32) {
-        return false;
-    }
+    if (floatBitsToUint(magnitudes) >= INFINITY_F32) { return false; }
     STORE_DOUBLED(0, a, b, 0.75)
     STORE_DOUBLED(1, b, c, 0.25)
     STORE_DOUBLED(2, b, c, 0.75)

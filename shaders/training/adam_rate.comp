@@ -13,9 +13,7 @@ struct Share {
 // Beta below 1 is at most 2^24, so that a difference, which is at least 2^-24, loses less than 2^-77 of itself.
 Share product_of(Share a, Share b) {
     uint whole[8];
-    for (int i = 0; i < 8; ++i) {
-        whole[i] = 0u;
-    }
+    for (int i = 0; i < 8; ++i) { whole[i] = 0u; }
     for (int i = 0; i < 4; ++i) {
         uint carried = 0u;
         for (int j = 0; j < 4; ++j) {
@@ -30,18 +28,14 @@ Share product_of(Share a, Share b) {
         whole[i + 4] = carried;
     }
     Share result;
-    for (int i = 0; i < 4; ++i) {
-        result.words[i] = (whole[i + 4] << 1) | (whole[i + 3] >> 31);
-    }
+    for (int i = 0; i < 4; ++i) { result.words[i] = (whole[i + 4] << 1) | (whole[i + 3] >> 31); }
     return result;
 }
 
 Share power_of(Share base, uint exponent) {
     Share power = Share(uint[4](0u, 0u, 0u, 0x80000000u));
     for (int bit = 0; bit < 32; ++bit) {
-        if (((exponent >> bit) & 1u) != 0u) {
-            power = product_of(power, base);
-        }
+        if (((exponent >> bit) & 1u) != 0u) { power = product_of(power, base); }
         base = product_of(base, base);
     }
     return power;
@@ -60,9 +54,7 @@ uint float32_of_rest(Share share) {
     while (top > 0 && words[top] == 0u) {
         --top;
     }
-    if (words[top] == 0u) {
-        return 0u;
-    }
+    if (words[top] == 0u) { return 0u; }
     // The leading 64 bits, the first of them set, and whether there are more.
     uint next = top > 0 ? words[top - 1] : 0u;
     uint last = top > 1 ? words[top - 2] : 0u;
@@ -85,12 +77,8 @@ uint float32_of_rest(Share share) {
 // A number of steps, truncated toward zero and saturated.
 uint count_f32(uint x) {
     int exponent = int((x >> 23) & 0xffu) - 127;
-    if (int(x) < 0 || int(x) > int(INFINITY_F32) || exponent < 0) {
-        return 0u;
-    }
-    if (exponent > 31) {
-        return 0xffffffffu;
-    }
+    if (int(x) < 0 || int(x) > int(INFINITY_F32) || exponent < 0) { return 0u; }
+    if (exponent > 31) { return 0xffffffffu; }
     uint significand = (x & 0x7fffffu) | SMALLEST_NORMAL_F32;
     return exponent > 23 ? significand << (exponent - 23) : significand >> (23 - exponent);
 }

@@ -29,9 +29,7 @@ VALUE(OUTPUT) pooled(Window window, out uint index) {
     if (!IN_PARTS) {
         FOR_EACH_TAP_SLOWLY(window, TAKE_LARGEST)
     } else {
-        if (has_state()) {
-            largest = STATE(0u);
-        }
+        if (has_state()) { largest = STATE(0u); }
         if (parameters.round == 0u) {
             FOR_EACH_TAP_IN_PART(window, TAKE_LARGEST)
             STATE(0u) = largest;
@@ -43,9 +41,7 @@ VALUE(OUTPUT) pooled(Window window, out uint index) {
     if (!IN_PARTS) {
         FOR_EACH_TAP_SLOWLY(window, TAKE_POWER)
     } else if (parameters.round == 1u) {
-        if (parameters.first_tap != 0u) {
-            sum = Double(uintBitsToFloat(STATE(1u)), uintBitsToFloat(STATE(2u)));
-        }
+        if (parameters.first_tap != 0u) { sum = Double(uintBitsToFloat(STATE(1u)), uintBitsToFloat(STATE(2u))); }
         FOR_EACH_TAP_IN_PART(window, TAKE_POWER)
         STATE(1u) = floatBitsToUint(sum.high);
         STATE(2u) = floatBitsToUint(sum.low);

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dmlvk as dml
-from dmlvk.support.memory_comparison import differing
+from dmlvk.torch.residency import differing
 
 torch = pytest.importorskip("torch")
 

@@ -284,13 +284,8 @@ class CachedAttentionLowering(CacheOperands):
         items = self.batch * self.key_heads * self.capacity * size // 2
         groups = launch_size(self.desc.operator_name, items)
         parameters = (
-            items,
-            self.tokens,
-            self.capacity,
-            0 if tensor is None else tensor.sizes[2],
-            self.key_heads,
-            size // 2,
-        )
+            items, self.tokens, self.capacity, 0 if tensor is None else tensor.sizes[2], self.key_heads, size // 2,
+        )  # fmt: skip
         kernel = PlainKernel(self.of_caches("carry_over"), groups, self._of_caches, parameters)
         source = self.lengths[0] if tensor is None else self.builder.reads[past]
         self.builder.launch(kernel, [source, *self.lengths], [present], label=f"past {role}s")
@@ -309,13 +304,9 @@ class CachedAttentionLowering(CacheOperands):
         groups = launch_size(desc.operator_name, items)
         table = desc.cosine_tensor
         constants = {
-            **self._of_caches,
-            "QUERY_PAIRS": queries,
-            "KEY_HEADS": key_heads,
-            "SIZE": self.size,
-            "VALUE_SIZE": self.value_size,
-            **self._of_turning,
-        }
+            **self._of_caches, "QUERY_PAIRS": queries, "KEY_HEADS": key_heads, "SIZE": self.size,
+            "VALUE_SIZE": self.value_size, **self._of_turning,
+        }  # fmt: skip
         positions = 1 if table is None else table.sizes[0]
         parameters = (items, self.tokens, self.capacity, positions, *self.rows, *self.firsts)
         operands = [
@@ -393,15 +384,9 @@ class CachedAttentionLowering(CacheOperands):
         own = () if beams is None else self._beam_sizes
         parameters = (items, self.tokens, self.capacity, self.desc.window, row, *self._score_parameters, *sizes, *own)
         operands = [
-            query,
-            self.caches[0],
-            *self.lengths,
-            reads.get("bias_tensor", query),
-            reads.get("sink_tensor", query),
-            query if shader == "totals" else of_rows,
-            *self.scales[:1],
-            *([] if beams is None else [beams]),
-        ]
+            query, self.caches[0], *self.lengths, reads.get("bias_tensor", query), reads.get("sink_tensor", query),
+            query if shader == "totals" else of_rows, *self.scales[:1], *([] if beams is None else [beams]),
+        ]  # fmt: skip
         name = self.of_caches(shader) if beams is None else variant_name(f"{shader}_of_beams", self.type)
         kernel = PlainKernel(name, (*groups, 1), constants, parameters)
         self.builder.launch(kernel, operands, [result], label="scores")

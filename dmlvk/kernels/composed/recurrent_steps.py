@@ -19,24 +19,9 @@ from dmlvk.operators import FusedActivation
 from dmlvk.operators.type_groups import FLOATS
 
 _ACTIVATIONS = (
-    "SIGMOID",
-    "TANH",
-    "RELU",
-    "IDENTITY",
-    "CELU",
-    "ELU",
-    "GELU",
-    "HARD_SIGMOID",
-    "LEAKY_RELU",
-    "LINEAR",
-    "PARAMETRIC_SOFTPLUS",
-    "SCALED_ELU",
-    "SCALED_TANH",
-    "SHRINK",
-    "SOFTPLUS",
-    "SOFTSIGN",
-    "THRESHOLDED_RELU",
-)
+    "SIGMOID", "TANH", "RELU", "IDENTITY", "CELU", "ELU", "GELU", "HARD_SIGMOID", "LEAKY_RELU", "LINEAR",
+    "PARAMETRIC_SOFTPLUS", "SCALED_ELU", "SCALED_TANH", "SHRINK", "SOFTPLUS", "SOFTSIGN", "THRESHOLDED_RELU",
+)  # fmt: skip
 """As ``shaders/include/any_activation.glsl`` counts them."""
 
 _USUAL = 4  # The first so many have kernels of their own
@@ -264,23 +249,11 @@ def step_kernel(
         work_groups = launch_size(shape.operator_name, work_items * invocations, invocations)
     kinds_word = sum(kind << (_FLAG_BITS + 8 * number) for number, kind in enumerate(kinds))
     parameters = (
-        work_items * time.count,
-        shape.flags | kinds_word,
-        shape.batch,
-        shape.hidden,
-        directions.start,
-        shape.directions,
-        *(*time.times, 0)[:2],
-        *(*time.positions, 0)[:2],
-        shape.projections_of_direction,
-        shape.peepholes,
-        shape.lengths,
-        time.read_state,
-        time.written_state,
-        shape.second_state,
-        *(*attributes, 0, 0, 0, 0, 0, 0)[:6],
-        shape.clip,
-    )
+        work_items * time.count, shape.flags | kinds_word, shape.batch, shape.hidden, directions.start,
+        shape.directions, *(*time.times, 0)[:2], *(*time.positions, 0)[:2], shape.projections_of_direction,
+        shape.peepholes, shape.lengths, time.read_state, time.written_state, shape.second_state,
+        *(*attributes, 0, 0, 0, 0, 0, 0)[:6], shape.clip,
+    )  # fmt: skip
     unusual = any(kind >= _USUAL for kind in kinds)
     if tile is None:
         variant = _variant_name(name, shape.data_type, unusual)

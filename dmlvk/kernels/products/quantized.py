@@ -215,13 +215,9 @@ def _wide_sums(desc: MatrixMultiplyIntegerToFloat, builder: ProgramBuilder) -> t
     groups = launch_size(builder.operator_name, elements)
     variant = _variant("wide_sums", {"LEFT": a.data_type})
     strides = [
-        *(0,) * (_AXES - len(a.sizes)),
-        *a.element_strides,
-        *(0,) * (_AXES - len(b.sizes)),
-        *b.element_strides,
-        stride_of(desc.a_zero_point_tensor),
-        stride_of(desc.b_zero_point_tensor),
-    ]
+        *(0,) * (_AXES - len(a.sizes)), *a.element_strides, *(0,) * (_AXES - len(b.sizes)), *b.element_strides,
+        stride_of(desc.a_zero_point_tensor), stride_of(desc.b_zero_point_tensor),
+    ]  # fmt: skip
     for first in range(0, terms, _TERMS_AT_ONCE):
         kernel = PlainKernel(
             variant.name,

@@ -362,17 +362,11 @@ def _constants(rows: Rows, of_chunk: int, own: int, are_neighbours: bool, is_las
     data_type = rows.source.data_type
     kind = _FLOAT if data_type.is_float else _SIGNED if data_type.name.startswith("INT") else _UNSIGNED
     return {
-        "ROW_AXES": len(rows.row.sizes),
-        "OTHER_AXES": len(rows.others.sizes),
-        "LANES_OF_CHUNK": of_chunk,
-        "LANES_OF_INVOCATION": own,
-        "WIDTH": data_type.size_in_bits,
-        "KIND": kind,
-        "HAS_BLOCKS": int(rows.have_blocks),
-        "ROWS_ARE_NEIGHBOURS": int(are_neighbours),
-        "IS_LAST": int(is_last),
+        "ROW_AXES": len(rows.row.sizes), "OTHER_AXES": len(rows.others.sizes), "LANES_OF_CHUNK": of_chunk,
+        "LANES_OF_INVOCATION": own, "WIDTH": data_type.size_in_bits, "KIND": kind,
+        "HAS_BLOCKS": int(rows.have_blocks), "ROWS_ARE_NEIGHBOURS": int(are_neighbours), "IS_LAST": int(is_last),
         "OUTPUT_WIDTH": width,
-    }
+    }  # fmt: skip
 
 
 def _parameters(reduction: Reduction, rows: Rows, length: int, chunks: int) -> tuple[int, ...]:

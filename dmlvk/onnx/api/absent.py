@@ -33,26 +33,6 @@ class LoraAdapter(_NotThere):
         """Not there: no such object can be made."""
 
 
-class ModelCompiler(_NotThere):
-    """A session compiles its model itself."""
-
-
-class ModelPackage(_NotThere):
-    """Packages of several models are not there."""
-
-
-class ModelPackageComponentContext(_NotThere):
-    """As :class:`ModelPackage`."""
-
-
-class ModelPackageContext(_NotThere):
-    """As :class:`ModelPackage`."""
-
-
-class ModelPackageOptions(_NotThere):
-    """As :class:`ModelPackage`."""
-
-
 class ModelPackageWriteMode(enum.IntEnum):
     """As :class:`ModelPackage`."""
 
@@ -77,60 +57,28 @@ class OrtMemoryInfoDeviceType(enum.IntEnum):
     NPU = 3
 
 
-class OrtEpAssignedNode(_NotThere):
-    """``session.partition`` says where nodes are computed."""
+def _not_there(name: str, reason: str) -> type[Any]:
+    return type(name, (_NotThere,), {"__doc__": reason, "__module__": __name__})
 
 
-class OrtEpAssignedSubgraph(_NotThere):
-    """As :class:`OrtEpAssignedNode`."""
-
-
-class OrtEpContextData(_NotThere):
-    """Compiled contexts of other providers are not there."""
-
-
-class OrtEpContextDataBuffer(_NotThere):
-    """As :class:`OrtEpContextData`."""
-
-
-class OrtEpDevice(_NotThere):
-    """``dmlvk.enumerate_devices()`` lists devices."""
-
-
-class OrtHardwareDevice(_NotThere):
-    """As :class:`OrtEpDevice`."""
-
-
-class OrtExternalInitializerInfo(_NotThere):
-    """External data lies beside a model's file."""
-
-
-class OrtSyncStream(_NotThere):
-    """A device's queue decides about order."""
-
-
-class SparseTensor(_NotThere):
-    """Sparse tensors become dense ones here; a program cannot give one."""
-
+ModelCompiler = _not_there("ModelCompiler", "A session compiles its model itself.")
+ModelPackage = _not_there("ModelPackage", "Packages of several models are not there.")
+ModelPackageComponentContext = _not_there("ModelPackageComponentContext", "As :class:`ModelPackage`.")
+ModelPackageContext = _not_there("ModelPackageContext", "As :class:`ModelPackage`.")
+ModelPackageOptions = _not_there("ModelPackageOptions", "As :class:`ModelPackage`.")
+OrtEpAssignedNode = _not_there("OrtEpAssignedNode", "``session.partition`` says where nodes are computed.")
+OrtEpAssignedSubgraph = _not_there("OrtEpAssignedSubgraph", "As :class:`OrtEpAssignedNode`.")
+OrtEpContextData = _not_there("OrtEpContextData", "Compiled contexts of other providers are not there.")
+OrtEpContextDataBuffer = _not_there("OrtEpContextDataBuffer", "As :class:`OrtEpContextData`.")
+OrtEpDevice = _not_there("OrtEpDevice", "``dmlvk.enumerate_devices()`` lists devices.")
+OrtHardwareDevice = _not_there("OrtHardwareDevice", "As :class:`OrtEpDevice`.")
+OrtExternalInitializerInfo = _not_there("OrtExternalInitializerInfo", "External data lies beside a model's file.")
+OrtSyncStream = _not_there("OrtSyncStream", "A device's queue decides about order.")
+SparseTensor = _not_there("SparseTensor", "Sparse tensors become dense ones here; a program cannot give one.")
 
 __all__ = [
-    "AdapterFormat",
-    "LoraAdapter",
-    "ModelCompiler",
-    "ModelPackage",
-    "ModelPackageComponentContext",
-    "ModelPackageContext",
-    "ModelPackageOptions",
-    "ModelPackageWriteMode",
-    "OrtCompileApiFlags",
-    "OrtEpAssignedNode",
-    "OrtEpAssignedSubgraph",
-    "OrtEpContextData",
-    "OrtEpContextDataBuffer",
-    "OrtEpDevice",
-    "OrtExternalInitializerInfo",
-    "OrtHardwareDevice",
-    "OrtMemoryInfoDeviceType",
-    "OrtSyncStream",
-    "SparseTensor",
-]
+    "AdapterFormat", "LoraAdapter", "ModelCompiler", "ModelPackage", "ModelPackageComponentContext",
+    "ModelPackageContext", "ModelPackageOptions", "ModelPackageWriteMode", "OrtCompileApiFlags", "OrtEpAssignedNode",
+    "OrtEpAssignedSubgraph", "OrtEpContextData", "OrtEpContextDataBuffer", "OrtEpDevice",
+    "OrtExternalInitializerInfo", "OrtHardwareDevice", "OrtMemoryInfoDeviceType", "OrtSyncStream", "SparseTensor",
+]  # fmt: skip

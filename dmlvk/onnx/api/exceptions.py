@@ -28,19 +28,7 @@ InvalidGraph = ModelLoaded = NoModel = ModelRequiresCompilation = ModelLoadCance
 NotImplemented = UnsupportedError
 
 __all__ = [
-    "DeviceReset",
-    "EPFail",
-    "EngineError",
-    "Fail",
-    "InvalidArgument",
-    "InvalidGraph",
-    "InvalidProtobuf",
-    "ModelLoadCanceled",
-    "ModelLoaded",
-    "ModelRequiresCompilation",
-    "NoModel",
-    "NoSuchFile",
-    "NotFound",
-    "NotImplemented",
-    "RuntimeException",
-]
+    "DeviceReset", "EPFail", "EngineError", "Fail", "InvalidArgument", "InvalidGraph", "InvalidProtobuf",
+    "ModelLoadCanceled", "ModelLoaded", "ModelRequiresCompilation", "NoModel", "NoSuchFile", "NotFound",
+    "NotImplemented", "RuntimeException",
+]  # fmt: skip

@@ -336,13 +336,6 @@ def device_id_of(providers: Sequence[Any] | None, provider_options: Sequence[Map
 
 
 __all__ = [
-    "HOST_PROVIDER",
-    "PROVIDER",
-    "ExecutionMode",
-    "ExecutionOrder",
-    "GraphOptimizationLevel",
-    "RunOptions",
-    "SessionOptions",
-    "device_id_of",
-    "option_of",
-]
+    "HOST_PROVIDER", "PROVIDER", "ExecutionMode", "ExecutionOrder", "GraphOptimizationLevel", "RunOptions",
+    "SessionOptions", "device_id_of", "option_of",
+]  # fmt: skip

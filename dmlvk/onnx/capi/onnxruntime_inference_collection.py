@@ -9,15 +9,6 @@ from dmlvk.onnx.capi import _pybind_state as C  # ONNX Runtime's name
 Session = InferenceSession
 
 __all__ = [
-    "C",
-    "AdapterFormat",
-    "IOBinding",
-    "InferenceSession",
-    "ModelCompiler",
-    "OrtDevice",
-    "OrtDeviceVendorId",
-    "OrtValue",
-    "Session",
-    "SparseTensor",
-    "copy_tensors",
-]
+    "C", "AdapterFormat", "IOBinding", "InferenceSession", "ModelCompiler", "OrtDevice", "OrtDeviceVendorId",
+    "OrtValue", "Session", "SparseTensor", "copy_tensors",
+]  # fmt: skip

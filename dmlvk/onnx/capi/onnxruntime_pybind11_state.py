@@ -19,13 +19,8 @@ from dmlvk.onnx.api.session import InferenceSession
 from dmlvk.onnx.host.evaluation.runtime import onnx_runtime
 
 __all__ = [
-    "InferenceSession",
-    "get_default_session_options",
-    "ModelMetadata",
-    "NodeArg",
-    "OrtValue",
-    "SessionIOBinding",
-]
+    "InferenceSession", "get_default_session_options", "ModelMetadata", "NodeArg", "OrtValue", "SessionIOBinding",
+]  # fmt: skip
 __all__ += absent.__all__
 __all__ += environment.__all__
 __all__ += exceptions.__all__

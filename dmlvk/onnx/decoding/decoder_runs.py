@@ -12,10 +12,9 @@ import numpy as np
 
 from dmlvk.arrays.tensor_memory import TensorMemory
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.onnx.decoding.cache_masks import MOST_ELEMENTS, is_wide, widened, widened_masks
 from dmlvk.onnx.decoding.cache_pairs import cache_pairs, masks_of, with_rows
 from dmlvk.onnx.decoding.caches import Cache, CachePair, Caches, Lengths, check_lengths, rounded_rows
-from dmlvk.onnx.decoding.counting import Counting, NotCountedError, conditions_of, is_counted, is_size
+from dmlvk.onnx.decoding.counting import Counting, NotCountedError, conditions_of, is_counted, is_size, makers_of
 from dmlvk.onnx.model.loading import OnnxModel, Step
 from dmlvk.onnx.nodes.values import Array
 from dmlvk.onnx.plan.execution import DeviceValue, Resident
@@ -24,6 +23,57 @@ from dmlvk.tensors import TensorDesc, packed_strides
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
+
+
+MOST_ELEMENTS = 2**24
+"""Of a mask that the host makes: those of more are left to the device, with a plan for their sizes."""
+
+
+def widened_masks(
+    model: OnnxModel, steps: Sequence[Step], constants: Mapping[str, Any], masks: Sequence[tuple[Step, Sequence[str]]]
+) -> frozenset[str]:
+    """The masks that the host can make: they follow from inputs by counting, and nothing else reads them.
+
+    Args:
+        steps: its nodes that are not constants.
+        masks: the nodes that append to caches, with their masks. Where one of a node's is left to the device, all are.
+    """
+    readers: dict[str, int] = {info.name: 1 for info in model.outputs}
+    for step in steps:
+        for name in step.reads:
+            readers[name] = readers.get(name, 0) + 1
+    own: dict[str, int] = {}
+    for _, names in masks:
+        for name in set(names):
+            own[name] = own.get(name, 0) + 1
+    found = set()
+    for name, count in own.items():
+        if name in constants or readers.get(name) != count:
+            continue
+        try:
+            makers_of(model, steps, constants, [name], are_masks=True)
+        except NotCountedError:
+            continue
+        found.add(name)
+    while left := {name for _, names in masks if not found.issuperset(names) for name in names if name in found}:
+        found -= left
+    return frozenset(found)
+
+
+def widened(mask: Array, width: int) -> Array:
+    columns = mask.shape[-1]
+    if columns >= width or not columns:
+        return mask
+    made = np.empty((*mask.shape[:-1], width), mask.dtype)
+    made[..., :columns] = mask
+    made[..., columns:] = mask[..., -1:]
+    return made
+
+
+def is_wide(mask: Array) -> bool:
+    """Whether a mask has a column for each key: those of one dimension have numbers of sequences."""
+    return mask.ndim > 1
+
 
 _log = logging.getLogger("dmlvk")
 

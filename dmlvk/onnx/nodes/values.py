@@ -27,19 +27,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger("dmlvk")
 
 DATA_TYPES: dict[int, DataType] = {
-    TensorProto.FLOAT: DataType.FLOAT32,
-    TensorProto.FLOAT16: DataType.FLOAT16,
-    TensorProto.DOUBLE: DataType.FLOAT64,
-    TensorProto.INT8: DataType.INT8,
-    TensorProto.INT16: DataType.INT16,
-    TensorProto.INT32: DataType.INT32,
-    TensorProto.INT64: DataType.INT64,
-    TensorProto.UINT8: DataType.UINT8,
-    TensorProto.UINT16: DataType.UINT16,
-    TensorProto.UINT32: DataType.UINT32,
-    TensorProto.UINT64: DataType.UINT64,
-    TensorProto.BOOL: DataType.UINT8,
-}
+    TensorProto.FLOAT: DataType.FLOAT32, TensorProto.FLOAT16: DataType.FLOAT16, TensorProto.DOUBLE: DataType.FLOAT64,
+    TensorProto.INT8: DataType.INT8, TensorProto.INT16: DataType.INT16, TensorProto.INT32: DataType.INT32,
+    TensorProto.INT64: DataType.INT64, TensorProto.UINT8: DataType.UINT8, TensorProto.UINT16: DataType.UINT16,
+    TensorProto.UINT32: DataType.UINT32, TensorProto.UINT64: DataType.UINT64, TensorProto.BOOL: DataType.UINT8,
+}  # fmt: skip
 """The tensor types of ONNX that the device has. BOOL is UINT8 of 0 and 1, as DirectML's comparisons give it."""
 
 NUMPY_TYPES: dict[int, np.dtype[Any]] = {

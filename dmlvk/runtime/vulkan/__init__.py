@@ -31,15 +31,6 @@ from dmlvk.runtime.vulkan.devices import (
 from dmlvk.runtime.vulkan.memory import MemoryClaim, MemoryGuard, MemoryRequest
 
 __all__ = [
-    "CooperativeMatrix",
-    "DeviceInfo",
-    "DeviceLimits",
-    "MemoryClaim",
-    "MemoryGuard",
-    "MemoryHeap",
-    "MemoryRequest",
-    "MemoryType",
-    "list_devices",
-    "open_instance",
-    "select_device",
-]
+    "CooperativeMatrix", "DeviceInfo", "DeviceLimits", "MemoryClaim", "MemoryGuard", "MemoryHeap", "MemoryRequest",
+    "MemoryType", "list_devices", "open_instance", "select_device",
+]  # fmt: skip

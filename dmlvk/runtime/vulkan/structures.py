@@ -119,13 +119,9 @@ class DeviceCreateInfo(Extensible):
 class BufferCreateInfo(Extensible):
     structure_type = 12
     _fields_ = [
-        ("flags", c_uint32),
-        ("size", c_uint64),
-        ("usage", c_uint32),
-        ("sharingMode", c_int32),
-        ("queueFamilyIndexCount", c_uint32),
-        ("pQueueFamilyIndices", c_void_p),
-    ]
+        ("flags", c_uint32), ("size", c_uint64), ("usage", c_uint32), ("sharingMode", c_int32),
+        ("queueFamilyIndexCount", c_uint32), ("pQueueFamilyIndices", c_void_p),
+    ]  # fmt: skip
 
 
 class MemoryAllocateInfo(Extensible):

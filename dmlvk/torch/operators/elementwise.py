@@ -228,13 +228,9 @@ def clamp_max(context: Context, x: Expression, max: Any) -> Expression:
 
 
 _COMPARISONS: dict[str, Callable[[Expression, Expression], Expression]] = {
-    "eq": F.logical_equals,
-    "ne": F.not_equal,
-    "lt": F.logical_less_than,
-    "le": F.logical_less_than_or_equal,
-    "gt": F.logical_greater_than,
-    "ge": F.logical_greater_than_or_equal,
-}
+    "eq": F.logical_equals, "ne": F.not_equal, "lt": F.logical_less_than, "le": F.logical_less_than_or_equal,
+    "gt": F.logical_greater_than, "ge": F.logical_greater_than_or_equal,
+}  # fmt: skip
 
 
 def _common(a: Any, b: Any) -> DataType:

@@ -24,7 +24,5 @@ uint rate_of_step(uint step);
 uint step_bits() { return LOAD(STEP, words_step, BASE(STEP_BITS, step)); }
 
 void main() {
-    if (invocation_index() == 0u) {
-        words_output[BASE_WORD(output)] = rate_of_step(step_bits());
-    }
+    if (invocation_index() == 0u) { words_output[BASE_WORD(output)] = rate_of_step(step_bits()); }
 }

@@ -14,9 +14,7 @@ uint product(uint a, uint b) {
 
 // The number of the element that one is rotated with.
 uint partner_of(uint element) {
-    if (ARE_NEIGHBOURS) {
-        return element ^ 1u;
-    }
+    if (ARE_NEIGHBOURS) { return element ^ 1u; }
     return element < ROTATED ? element + ROTATED : element - ROTATED;
 }
 

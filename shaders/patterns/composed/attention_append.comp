@@ -75,9 +75,7 @@ void main() {
         STORE_PAIR(rotated, token * QUERY_PAIRS + pair, bits);
         return;
     }
-    if (offset >= parameters.capacity) {
-        return;
-    }
+    if (offset >= parameters.capacity) { return; }
     pair -= QUERY_PAIRS;
     if (pair < key_pairs) {
         uint head = pair / (SIZE / 2u);

@@ -103,9 +103,7 @@ uvec2 as_pairs(uvec4 numbers) {
         scores_of_rows[own_line + (own_part * OWN_FOURS + four) / 2u] = \
             uvec4(packHalf2x16(low.xy), packHalf2x16(low.zw), packHalf2x16(high.xy), packHalf2x16(high.zw)); \
     } \
-    if (own_part == 0u) { \
-        row_factors[FIRST_FACTOR + LANE % ROWS / 4u][LANE % 4u] = floatBitsToUint(factor); \
-    } \
+    if (own_part == 0u) { row_factors[FIRST_FACTOR + LANE % ROWS / 4u][LANE % 4u] = floatBitsToUint(factor); } \
     SUBGROUP_BARRIER \
     LOAD_SUMS_OF_ROWS(factors, row_factors, FIRST_FACTOR) \
     [[unroll]] for (uint j = 0u; j < SHARE_TILES; ++j) { \
@@ -116,9 +114,7 @@ uvec2 as_pairs(uvec4 numbers) {
     uint own_part = LANE / ROWS; \
     BOTH(totals.x, first_total, second_total, SUM_OF, 0.0) \
     float inverse = 1.0 / (first_total + second_total); \
-    if (own_part == 0u) { \
-        row_factors[FIRST_FACTOR + LANE % ROWS / 4u][LANE % 4u] = floatBitsToUint(inverse); \
-    } \
+    if (own_part == 0u) { row_factors[FIRST_FACTOR + LANE % ROWS / 4u][LANE % 4u] = floatBitsToUint(inverse); } \
     SUBGROUP_BARRIER \
     SUMS inverses; \
     LOAD_SUMS_OF_ROWS(inverses, row_factors, FIRST_FACTOR) \

@@ -86,13 +86,9 @@ void main() {
                 of_largest = ranks[i] > largest ? i : of_largest;
                 largest = max(largest, ranks[i]);
             }
-            if (of_largest != own) {
-                there = heads[of_largest].x;
-            }
+            if (of_largest != own) { there = heads[of_largest].x; }
             weights[own] = weights_of(there, head_of_part.x);
-            if (own == count - 1u) {
-                last_peak = larger_peak(there, head_of_part.x);
-            }
+            if (own == count - 1u) { last_peak = larger_peak(there, head_of_part.x); }
         }
         barrier();
         for (uint i = 0u; i < count; ++i) {
@@ -104,9 +100,7 @@ void main() {
         peak = last_peak;
         barrier();
     }
-    if (pair >= VALUE_SIZE / 2u) {
-        return;
-    }
+    if (pair >= VALUE_SIZE / 2u) { return; }
     uint target = ((sequence * parameters.tokens + token) * KEY_HEADS * GROUP + head) * (VALUE_SIZE / 2u) + pair;
     uvec2 bits = uvec2(result_of(sum.x, total, peak, head), result_of(sum.y, total, peak, head));
     STORE_PAIR(output, target, bits);

@@ -25,9 +25,7 @@ layout(constant_id = 2) const bool HAS_COUNTS = false; // whether it is told how
 
 // The keys that a cache keeps of so many tokens: ONNX Runtime's rule, by which several are given up at once.
 uint kept_of(uint total) {
-    if (parameters.window == 0u || total <= parameters.capacity) {
-        return total;
-    }
+    if (parameters.window == 0u || total <= parameters.capacity) { return total; }
     uint together = parameters.capacity - parameters.window + 1u;
     return total - together * ((total - parameters.capacity + together - 1u) / together);
 }
@@ -38,15 +36,11 @@ void main() {
     uint token = item - sequence * parameters.tokens;
     uint total = uint(max(int(words_last[BASE_WORD(last) + sequence]), -1) + 1);
     uint own = min(parameters.tokens, total);
-    if (HAS_COUNTS) {
-        own = uint(min(max(int(words_counts[BASE_WORD(counts) + sequence]), 0), int(own)));
-    }
+    if (HAS_COUNTS) { own = uint(min(max(int(words_counts[BASE_WORD(counts) + sequence]), 0), int(own))); }
     uint past = total - own;
     words_positions[BASE_WORD(positions) + 2u * item] = past + token; // of INT64
     words_positions[BASE_WORD(positions) + 2u * item + 1u] = 0u;
-    if (token != 0u) {
-        return;
-    }
+    if (token != 0u) { return; }
     uint first = past - kept_of(past); // whose key is in the cache's first row
     uint origin = first / 256u * 256u;
     words_ends[BASE_WORD(ends) + sequence] = past - origin + parameters.tokens - 1u;

@@ -31,9 +31,7 @@ uint result_of(float sum, float total, float peak, uint head) {
     float all = total;
     if (HAS_SINK || HAS_EMPTY_SINK) {
         float score = 0.0;
-        if (HAS_SINK) {
-            score = uintBitsToFloat(NUMBER_AT(sink, head));
-        }
+        if (HAS_SINK) { score = uintBitsToFloat(NUMBER_AT(sink, head)); }
         vec2 weights = weights_of(peak, score);
         own = weighted(own, 0.0, weights);
         all = weighted(all, 1.0, weights);

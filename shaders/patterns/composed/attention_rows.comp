@@ -74,13 +74,9 @@ void append_key(uint sequence, uint key_head, uint past, uint angles, uint pair,
     uint head = parameters.first_key + sequence * parameters.key_row + (key_head - sequence * KEY_HEADS) * (SIZE / 2u);
     ROTATED_PAIR(bits, key, head, pair, angles)
     uint word = float16_from_float32(bits.x) | (float16_from_float32(bits.y) << 16u);
-    if (pair >= ROTATED) {
-        word = words_key[BASE_WORD(key) + head + pair];
-    }
+    if (pair >= ROTATED) { word = words_key[BASE_WORD(key) + head + pair]; }
     new_key[pair] = word;
-    if (stored) {
-        words_keys[BASE_WORD(keys) + (key_head * parameters.capacity + past) * (SIZE / 2u) + pair] = word;
-    }
+    if (stored) { words_keys[BASE_WORD(keys) + (key_head * parameters.capacity + past) * (SIZE / 2u) + pair] = word; }
 }
 
 // A lane's part of the new value, which goes into the cache where it is `stored`.
@@ -113,9 +109,7 @@ void main() {
     uint begin = segment * KEYS;
     uint past = past_of(sequence);
     uvec2 seen = seen_by(past, token);
-    if (segment < seen.x / KEYS || segment > seen.y / KEYS) {
-        return;
-    }
+    if (segment < seen.x / KEYS || segment > seen.y / KEYS) { return; }
     uint chain = invocation / CHAIN;
     uint lane = invocation % CHAIN;
     uint own_key = begin + invocation;
@@ -143,9 +137,7 @@ void main() {
     uvec2 values[VALUES_OF_ITERATION];
     uint first_eight = (BASE_WORD(keys) >> 2u) + (first_row + min(own_key, last_loaded)) * (SIZE / 8u);
     [[unroll]] for (uint eight = 0u; eight < EIGHTS; ++eight) {
-        if (eight < SIZE / 8u) {
-            keys[eight] = fours_keys[first_eight + eight];
-        }
+        if (eight < SIZE / 8u) { keys[eight] = fours_keys[first_eight + eight]; }
     }
     LOAD_VALUES(0u)
     if (invocation < ROWS * (SIZE / 2u)) {
@@ -153,18 +145,14 @@ void main() {
         queries[invocation / 2u][2u * (invocation & 1u)] = pair.x;
         queries[invocation / 2u][2u * (invocation & 1u) + 1u] = pair.y;
     }
-    if (invocation < ROWS) {
-        least[invocation] = UNSEEN;
-    }
+    if (invocation < ROWS) { least[invocation] = UNSEEN; }
 #ifdef APPENDS
     bool has_new_key = past < parameters.capacity && segment == past / KEYS;
     uvec2 new_value = uvec2(0u);
     if (has_new_key) {
         bool is_first = first_of_group == 0u;
         new_value = appended_value(sequence, key_head, past, lane, is_first && chain == CHAINS - 1u);
-        if (invocation < SIZE / 2u) {
-            append_key(sequence, key_head, past, angles, invocation, is_first);
-        }
+        if (invocation < SIZE / 2u) { append_key(sequence, key_head, past, angles, invocation, is_first); }
     }
 #endif
     barrier();
@@ -212,9 +200,7 @@ void main() {
     [[dont_unroll]] for (uint r = 0u; r < ROWS; ++r) {
         float score = score_of(OWN_SHARE(r), sequence, first_head + min(first_of_group + r, GROUP - 1u), token, own_key);
         OWN_SHARE(r) = score;
-        if (is_seen) {
-            atomicMin(least[r], order_of(score));
-        }
+        if (is_seen) { atomicMin(least[r], order_of(score)); }
     }
     barrier();
     [[dont_unroll]] for (uint r = 0u; r < ROWS; ++r) {
@@ -248,9 +234,7 @@ void main() {
             [[unroll]] for (uint i = 0u; i < 4u; ++i) {
                 vec2 one = uintBitsToFloat(float32_from_float16_pair(bits[4u * four + i].x));
                 vec2 other = vec2(0.0);
-                if (VALUE_SIZE != 64u) {
-                    other = uintBitsToFloat(float32_from_float16_pair(bits[4u * four + i].y));
-                }
+                if (VALUE_SIZE != 64u) { other = uintBitsToFloat(float32_from_float16_pair(bits[4u * four + i].y)); }
                 [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
                     float share = own[r][i];
                     precise float next = totals[r] + share;
@@ -266,9 +250,7 @@ void main() {
         }
     }
     [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
-        if (lane == 0u) {
-            chain_totals[r * CHAINS + chain] = totals[r];
-        }
+        if (lane == 0u) { chain_totals[r * CHAINS + chain] = totals[r]; }
     }
     [[dont_unroll]] for (uint block = 0u; block < VALUE_SIZE / 64u; ++block) {
         [[unroll]] for (uint r = 0u; r < ROWS; ++r) {

@@ -29,13 +29,9 @@ float scaled(float sum) {
 #define with_bias(score, sequence, head, token, key) (score)
 #else
 float with_bias(float score, uint sequence, uint head, uint token, uint key) {
-    if (!HAS_BIAS) {
-        return score;
-    }
+    if (!HAS_BIAS) { return score; }
     uint column = HAS_ORIGINS ? key + words_total[BASE_WORD(total) + 1u + sequence] : key;
-    if (column >= parameters.bias_keys) {
-        return score;
-    }
+    if (column >= parameters.bias_keys) { return score; }
     uint offset = sequence * parameters.bias_sequence + head * parameters.bias_head + token * parameters.bias_token
         + column * parameters.bias_key;
     precise float total = score + uintBitsToFloat(NUMBER_AT(bias, offset));
@@ -45,9 +41,7 @@ float with_bias(float score, uint sequence, uint head, uint token, uint key) {
 
 float score_of(float sum, uint sequence, uint head, uint token, uint key) {
     float score = scaled(sum);
-    if (HAS_CAP) {
-        score = bent(score);
-    }
+    if (HAS_CAP) { score = bent(score); }
     return with_bias(score, sequence, head, token, key);
 }
 

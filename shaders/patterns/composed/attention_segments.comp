@@ -82,18 +82,14 @@ void main() {
     uint first_head = scale_head * GROUP;
     uint past = past_of(sequence);
     uvec2 seen[ROWS];
-    for (uint r = 0u; r < ROWS; ++r) {
-        seen[r] = seen_by(past, (first_row + min(r, row_count - 1u)) / GROUP);
-    }
+    for (uint r = 0u; r < ROWS; ++r) { seen[r] = seen_by(past, (first_row + min(r, row_count - 1u)) / GROUP); }
     uint first_seen = seen[0].x;
     uint last_seen = seen[ROWS - 1u].y;
     uint first_segment = first_seen / KEYS;
     uint last_segment = last_seen / KEYS;
     if (!IS_ALONE) {
         uint own = group / parameters.tiles;
-        if (own < first_segment || own > last_segment) {
-            return;
-        }
+        if (own < first_segment || own > last_segment) { return; }
         first_segment = own;
         last_segment = own;
     }
@@ -118,21 +114,15 @@ void main() {
         all_totals[r] = 0.0;
         all_peaks[r] = NO_PEAK;
     }
-    for (uint i = 0u; i < BLOCKS * ROWS; ++i) {
-        all_sums[i] = vec2(0.0);
-    }
+    for (uint i = 0u; i < BLOCKS * ROWS; ++i) { all_sums[i] = vec2(0.0); }
     for (uint segment = first_segment; segment <= last_segment; ++segment) {
         uint begin = segment * KEYS;
-        if (invocation < ROWS) {
-            peaks[invocation] = UNSEEN;
-        }
+        if (invocation < ROWS) { peaks[invocation] = UNSEEN; }
         barrier(); // the queries are there, and the peaks of the segment before were read
         uint own_key = begin + invocation;
         bool is_seen = own_key >= first_seen && own_key <= last_seen;
         float products[ROWS];
-        for (uint r = 0u; r < ROWS; ++r) {
-            products[r] = 0.0;
-        }
+        for (uint r = 0u; r < ROWS; ++r) { products[r] = 0.0; }
         if (is_seen && !ON_PROCESSOR && SIZE / 2u % (FOUR_PAIRS * FOURS_AT_ONCE) == 0u) {
             uint first_four = (BASE_WORD(keys) >> 2u) + KEY_ROW(first_key, own_key) * (SIZE / 2u / FOUR_PAIRS);
             for (uint four = 0u; four < SIZE / 2u / FOUR_PAIRS; four += FOURS_AT_ONCE) {
@@ -183,9 +173,7 @@ void main() {
         bool all_see = from >= seen[ROWS - 1u].x && to <= seen[0].y + 1u;
         vec2 weights[ROWS];
         for (uint block = 0u; block < BLOCKS; ++block) {
-            if (block * CHAIN >= VALUE_SIZE / 2u) {
-                break;
-            }
+            if (block * CHAIN >= VALUE_SIZE / 2u) { break; }
             uint pair = block * CHAIN + lane;
             bool has_pair = pair < VALUE_SIZE / 2u;
             vec2 sums[ROWS];
@@ -214,12 +202,8 @@ void main() {
                 }
             }
             for (uint r = 0u; r < ROWS; ++r) {
-                if (chain > 0u) {
-                    exchanged[((chain - 1u) * ROWS + r) * CHAIN + lane] = sums[r];
-                }
-                if (block == 0u && lane == 0u) {
-                    chain_totals[chain * ROWS + r] = totals[r];
-                }
+                if (chain > 0u) { exchanged[((chain - 1u) * ROWS + r) * CHAIN + lane] = sums[r]; }
+                if (block == 0u && lane == 0u) { chain_totals[chain * ROWS + r] = totals[r]; }
             }
             barrier();
             if (chain == 0u) {
@@ -245,9 +229,7 @@ void main() {
             barrier();
         }
     }
-    if (chain != 0u) {
-        return;
-    }
+    if (chain != 0u) { return; }
     for (uint r = 0u; r < row_count; ++r) {
         uint row = first_row + r;
         uint token = row / GROUP;

@@ -11,18 +11,12 @@ uint shown_at(uint element, uint keys) {
     uint number = element / keys;
     uint key = element - number * keys;
     Row row = row_at(number);
-    if (key < row.seen.x || key > row.seen.y) {
-        return 0u;
-    }
+    if (key < row.seen.x || key > row.seen.y) { return 0u; }
     float score = score_at(row, key);
-    if (!SHOWS_SHARES) {
-        return floatBitsToUint(score);
-    }
+    if (!SHOWS_SHARES) { return floatBitsToUint(score); }
     uint of_row = BASE_WORD(rows) + 3u * number; // what attention_totals.comp found
     uint weight = words_rows[of_row + 1u];
-    if (weight == 0u) {
-        return 0u;
-    }
+    if (weight == 0u) { return 0u; }
     precise float below = score - uintBitsToFloat(words_rows[of_row]);
     precise float share = share_of(below) * uintBitsToFloat(weight);
     return divide_f32(as_result(share), words_rows[of_row + 2u]);
@@ -34,14 +28,10 @@ void main() {
     uint keys = max(1u, min(all, parameters.columns));
     uint elements = keys * parameters.all_rows;
     uint first = word * ELEMENTS;
-    if (word >= parameters.work_items || first >= elements) {
-        return;
-    }
+    if (word >= parameters.work_items || first >= elements) { return; }
 #if ELEMENT_BITS == 16
     uint both = float16_from_float32(shown_at(first, keys));
-    if (first + 1u < elements) {
-        both |= float16_from_float32(shown_at(first + 1u, keys)) << 16u;
-    }
+    if (first + 1u < elements) { both |= float16_from_float32(shown_at(first + 1u, keys)) << 16u; }
     words_result[BASE_WORD(result) + word] = both;
 #else
     words_result[BASE_WORD(result) + word] = shown_at(first, keys);

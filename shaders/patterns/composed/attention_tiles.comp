@@ -43,9 +43,7 @@ Row row_of(uint row, uint first_head) { return Row(row / GROUP, first_head + row
 // A word of a key, of the operands' type.
 uint key_word(uint key_row, uint word, uint scale_head) {
     uint words = SIZE * ELEMENT_BITS / 32u;
-    if (word >= words) {
-        return 0u;
-    }
+    if (word >= words) { return 0u; }
 #ifdef CACHE_BITS
     uint pair = word / PAIR_WORDS;
     uvec2 bits = CACHED_PAIR(keys, key, key_row * (SIZE / 2u) + pair, scale_head * (SIZE / 2u) + pair);
@@ -119,9 +117,7 @@ void main() {
                 uint offset = i * 256u + invocation;
                 uint row = offset / CHUNK;
 #if ROWS < 32
-                if (row >= ROWS) {
-                    break;
-                }
+                if (row >= ROWS) { break; }
 #endif
                 uint word = offset % CHUNK;
                 Row of_row = row_of(min(first_row + row, last_row), first_head);
@@ -130,13 +126,9 @@ void main() {
                 uint bits = first_word + word < words ? words_query[BASE_WORD(query) + from] : 0u;
                 vec2 elements = elements_of(bits);
                 queries[word * WORD_ELEMENTS * ROWS + row] = elements.x;
-                if (WORD_ELEMENTS == 2u) {
-                    queries[(word * WORD_ELEMENTS + 1u) * ROWS + row] = elements.y;
-                }
+                if (WORD_ELEMENTS == 2u) { queries[(word * WORD_ELEMENTS + 1u) * ROWS + row] = elements.y; }
             }
-            if (first_word == 0u && invocation < ROWS) {
-                peaks[invocation] = UNSEEN;
-            }
+            if (first_word == 0u && invocation < ROWS) { peaks[invocation] = UNSEEN; }
             barrier();
             for (uint w = 0u; w < CHUNK; ++w) {
                 vec2 own_keys[CHAINS];
@@ -158,9 +150,7 @@ void main() {
             }
         }
         if (HAS_CAP) { // not written out: SwiftShader forgets in copies of a loop's body what is precise
-            for (uint i = 0u; i < OWN_ROWS * CHAINS; ++i) {
-                scores[i] = bent(scaled(scores[i]));
-            }
+            for (uint i = 0u; i < OWN_ROWS * CHAINS; ++i) { scores[i] = bent(scaled(scores[i])); }
         }
         for (uint r = 0u; r < OWN_ROWS; ++r) {
             Row of_row = row_of(min(first_row + own_row + r, last_row), first_head);
@@ -170,9 +160,7 @@ void main() {
                 uint key = begin + c * CHAIN + lane;
                 bool is_seen = key >= seen.x && key <= seen.y;
                 float score = scores[r * CHAINS + c];
-                if (!HAS_CAP) {
-                    score = scaled(score);
-                }
+                if (!HAS_CAP) { score = scaled(score); }
                 score = with_bias(score, sequence, of_row.head, of_row.token, key);
                 scores[r * CHAINS + c] = score;
                 least = is_seen ? min(least, order_of(score)) : least;

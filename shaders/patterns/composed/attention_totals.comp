@@ -11,14 +11,10 @@ void main() {
     WORK_GROUP(group)
     uint own = index_in_group();
     Row row = row_at(group);
-    if (own == 0u) {
-        least = UNSEEN;
-    }
+    if (own == 0u) { least = UNSEEN; }
     barrier();
     for (uint key = own; key <= row.seen.y; key += KEYS) {
-        if (key >= row.seen.x) {
-            atomicMin(least, order_of(score_at(row, key)));
-        }
+        if (key >= row.seen.x) { atomicMin(least, order_of(score_at(row, key))); }
     }
     barrier();
     float peak = peak_of(least);
@@ -32,19 +28,13 @@ void main() {
     }
     sums[own] = sum;
     barrier();
-    if (own != 0u) {
-        return;
-    }
+    if (own != 0u) { return; }
     precise float all = 0.0;
-    for (uint i = 0u; i < KEYS; ++i) {
-        all = all + sums[i];
-    }
+    for (uint i = 0u; i < KEYS; ++i) { all = all + sums[i]; }
     float weight = has_peak ? 1.0 : 0.0;
     if (has_peak && (HAS_SINK || HAS_EMPTY_SINK)) {
         float score = 0.0;
-        if (HAS_SINK) {
-            score = uintBitsToFloat(NUMBER_AT(sink, row.head));
-        }
+        if (HAS_SINK) { score = uintBitsToFloat(NUMBER_AT(sink, row.head)); }
         vec2 weights = weights_of(peak, score);
         weight = weights.x;
         all = weighted(all, 1.0, weights);

@@ -39,15 +39,11 @@ void main() {
     bool is_there = false;
     if (IS_KEPT) {
         uint begin = words_rows[of_sequence + 2u];
-        if (IS_IN_PLACE && begin == past_begin && row < past_count) {
-            return;
-        }
+        if (IS_IN_PLACE && begin == past_begin && row < past_count) { return; }
         from += begin + row;
         is_there = row < words_rows[of_sequence + 3u];
     } else {
-        if (row >= past_begin + past_count) {
-            return;
-        }
+        if (row >= past_begin + past_count) { return; }
         from += row - past_begin;
         is_there = row >= past_begin;
     }

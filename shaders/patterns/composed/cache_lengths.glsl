@@ -13,9 +13,7 @@ layout(constant_id = 12) const bool COUNTS_PAST = false;
 
 // How many keys a sequence has in the cache before its new tokens. Whatever the lengths are, nothing outside is touched.
 uint past_of(uint sequence) {
-    if (COUNTS_PAST) {
-        return min(words_ends[BASE_WORD(ends)], CAPACITY);
-    }
+    if (COUNTS_PAST) { return min(words_ends[BASE_WORD(ends)], CAPACITY); }
     // Both are loaded before the first is looked at.
     uint total = words_total[BASE_WORD(total)];
     int past = int(words_ends[BASE_WORD(ends) + sequence]) + 1 - int(TOKENS);

@@ -94,9 +94,7 @@ void store_output(uint token, uint number, uint sum) {
 
 uint sum_of_chains(uint chains[CHAINS]) {
     uint pairs[CHAINS / 2u];
-    for (uint i = 0u; i < CHAINS / 2u; ++i) {
-        pairs[i] = add_f32(chains[2u * i], chains[2u * i + 1u]);
-    }
+    for (uint i = 0u; i < CHAINS / 2u; ++i) { pairs[i] = add_f32(chains[2u * i], chains[2u * i + 1u]); }
     return add_f32(add_f32(pairs[0], pairs[1]), add_f32(pairs[2], pairs[3]));
 }
 
@@ -109,9 +107,7 @@ uint shared_sum(uint own, uint chain, uint own_column) {
     shared_chains[chain * COLUMNS + own_column] = own;
     barrier();
     uint chains[CHAINS];
-    for (uint i = 0u; i < CHAINS; ++i) {
-        chains[i] = shared_chains[i * COLUMNS + own_column];
-    }
+    for (uint i = 0u; i < CHAINS; ++i) { chains[i] = shared_chains[i * COLUMNS + own_column]; }
     return sum_of_chains(chains);
 }
 
@@ -129,32 +125,24 @@ void go_through_tokens(uint state, bool is_inside) {
         for (uint i = 0u; i < ELEMENTS; ++i) {
             uint element = CHAINS * i + chain;
             if (element < SIZE) {
-                if (DECAYS > 0u) {
-                    elements[i] = multiply_f32(elements[i], decay_at(token, element));
-                }
+                if (DECAYS > 0u) { elements[i] = multiply_f32(elements[i], decay_at(token, element)); }
                 sum = RATES > 0u ? add_f32(sum, multiply_f32(elements[i], key_at(key, element))) : sum;
             }
         }
         uint more = written(token, RATES > 0u ? shared_sum(sum, chain, own_column) : 0u);
         for (uint i = 0u; i < ELEMENTS; ++i) {
             uint element = CHAINS * i + chain;
-            if (element < SIZE) {
-                elements[i] = add_f32(elements[i], multiply_f32(key_at(key, element), more));
-            }
+            if (element < SIZE) { elements[i] = add_f32(elements[i], multiply_f32(key_at(key, element), more)); }
         }
         for (uint number = 0u; number < QUERIES; ++number) {
             uint query = query_of(token, number);
             sum = 0u;
             for (uint i = 0u; i < ELEMENTS; ++i) {
                 uint element = CHAINS * i + chain;
-                if (element < SIZE) {
-                    sum = add_f32(sum, multiply_f32(elements[i], query_at(query, element)));
-                }
+                if (element < SIZE) { sum = add_f32(sum, multiply_f32(elements[i], query_at(query, element))); }
             }
             uint total = shared_sum(sum, chain, own_column);
-            if (chain == 0u && is_inside) {
-                store_output(token, number, total);
-            }
+            if (chain == 0u && is_inside) { store_output(token, number, total); }
         }
     }
     for (uint i = 0u; i < ELEMENTS; ++i) {
@@ -166,18 +154,14 @@ void go_through_tokens(uint state, bool is_inside) {
 }
 #else
 void go_through_tokens(uint state, bool is_inside) {
-    if (!is_inside) {
-        return;
-    }
+    if (!is_inside) { return; }
     uint past = BASE_WORD(past) + state;
     uint present = BASE_WORD(present) + state;
     for (uint token = parameters.first; token < parameters.end; ++token) {
         bool is_first = token == parameters.first;
         uint key = key_of(token);
         uint chains[CHAINS];
-        for (uint i = 0u; i < CHAINS; ++i) {
-            chains[i] = 0u;
-        }
+        for (uint i = 0u; i < CHAINS; ++i) { chains[i] = 0u; }
         for (uint first = 0u; first < SIZE; first += CHAINS) {
             [[unroll]] for (uint i = 0u; i < CHAINS; ++i) {
                 uint element = first + i;
@@ -188,12 +172,8 @@ void go_through_tokens(uint state, bool is_inside) {
                     } else if (HAS_PAST) {
                         x = words_past[past + element * VALUE_SIZE];
                     }
-                    if (DECAYS > 0u) {
-                        x = multiply_f32(x, decay_at(token, element));
-                    }
-                    if (RATES > 0u) {
-                        chains[i] = add_f32(chains[i], multiply_f32(x, key_at(key, element)));
-                    }
+                    if (DECAYS > 0u) { x = multiply_f32(x, decay_at(token, element)); }
+                    if (RATES > 0u) { chains[i] = add_f32(chains[i], multiply_f32(x, key_at(key, element))); }
                     words_present[present + element * VALUE_SIZE] = x;
                 }
             }
@@ -201,9 +181,7 @@ void go_through_tokens(uint state, bool is_inside) {
         uint more = written(token, sum_of_chains(chains));
         for (uint number = 0u; number < QUERIES; ++number) {
             uint query = query_of(token, number);
-            for (uint i = 0u; i < CHAINS; ++i) {
-                chains[i] = 0u;
-            }
+            for (uint i = 0u; i < CHAINS; ++i) { chains[i] = 0u; }
             for (uint first = 0u; first < SIZE; first += CHAINS) {
                 [[unroll]] for (uint i = 0u; i < CHAINS; ++i) {
                     uint element = first + i;

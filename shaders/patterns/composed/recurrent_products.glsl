@@ -77,9 +77,7 @@ void step_units(uint invocation, uint first_row, uint first_unit) {
         state_row = (direction * parameters.batch + row) * WORDS;
         bool is_inside = number < TILE_STATE && row < parameters.batch && unit < parameters.hidden;
         Unit next = Unit(0u, 0u);
-        if (is_inside) {
-            next = stepped(unit);
-        }
+        if (is_inside) { next = stepped(unit); }
         uint hidden = NARROW(next.hidden);
         uint second = NARROW(next.second);
 #if OPERAND_BITS == 16
@@ -91,9 +89,7 @@ void step_units(uint invocation, uint first_row, uint first_unit) {
         is_inside = is_inside && unit % 2u == 0u;
         barrier(); // all have read their neighbours
 #endif
-        if (is_inside) {
-            store_word(unit / UNITS_OF_WORD, hidden, second);
-        }
+        if (is_inside) { store_word(unit / UNITS_OF_WORD, hidden, second); }
     }
 }
 

@@ -26,9 +26,7 @@ void store_word(uint word, uint hidden, uint second) {
 #endif
 #endif
 #if WRITES_SECOND
-    if (is_there) {
-        words_state[position + parameters.second_state] = second;
-    }
+    if (is_there) { words_state[position + parameters.second_state] = second; }
 #endif
 }
 

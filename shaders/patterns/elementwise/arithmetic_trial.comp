@@ -15,9 +15,7 @@ layout(push_constant) uniform Parameters {
 
 void main() {
     uint index = gl_GlobalInvocationID.x;
-    if (index >= parameters.count) {
-        return;
-    }
+    if (index >= parameters.count) { return; }
     uint from = parameters.base_operands + 3u * index;
     float a = uintBitsToFloat(operands[from]);
     float b = uintBitsToFloat(operands[from + 1u]);

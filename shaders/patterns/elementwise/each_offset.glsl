@@ -8,9 +8,7 @@
 void main() {
     uint item = invocation_index();
     uint first = item * PER_WORD;
-    if (item >= (parameters.count - 1u) / PER_WORD + 1u) {
-        return;
-    }
+    if (item >= (parameters.count - 1u) / PER_WORD + 1u) { return; }
 #if OUTPUT_BITS == 64
     pairs_output[(BASE_WORD(output) >> 1u) + item] = OPERATION(first);
 #else

@@ -119,8 +119,6 @@ void main() {
         compute_one_vector(group);
     }
     if (LAUNCH_EXCEEDS_GROUPS && HAS_PARTIAL_GROUP) {
-        if (group == whole_groups || (TWO_VECTORS && second == whole_groups)) {
-            compute_partial_group(whole_groups);
-        }
+        if (group == whole_groups || (TWO_VECTORS && second == whole_groups)) { compute_partial_group(whole_groups); }
     }
 }

@@ -42,9 +42,7 @@ void main() {
         }
         FOR_EACH_LANE(COMPUTE_LANE)
         uint word = (row_output + first) / (32u / OUTPUT_BITS);
-        for (int i = 0; i < LANES * OUTPUT_BITS / 32; ++i) {
-            store_bits(word + uint(i), result[i], mask[i]);
-        }
+        for (int i = 0; i < LANES * OUTPUT_BITS / 32; ++i) { store_bits(word + uint(i), result[i], mask[i]); }
         return;
     }
 #endif

@@ -291,9 +291,7 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
         const uint tile_number = number; \
         FOR_EACH_INPUT(READ_SLOTS, number) \
         uint results[LINES * LINE_WORDS(OUTPUT_BITS)]; \
-        for (uint i = 0u; i < LINES * LINE_WORDS(OUTPUT_BITS); ++i) { \
-            results[i] = 0u; \
-        } \
+        for (uint i = 0u; i < LINES * LINE_WORDS(OUTPUT_BITS); ++i) { results[i] = 0u; } \
         COMPUTE_ELEMENTS \
         uint column = TILE_0(number) + COLUMN; \
         uint target_of_block = row_output + (TILE_1(number) + LINE) * STRIDE_output_1 + column; \

@@ -56,9 +56,7 @@
 #define COMPUTE_QUICK_LANE(lane) COMPUTE_QUICK_LANE_OF(FETCHED, lane)
 #define COMPUTE_SECOND_QUICK_LANE(lane) COMPUTE_QUICK_LANE_OF(FETCHED_SECOND, lane)
 #define COMPUTE_QUICK_LANE_OF(OPERAND, lane) \
-    if (ALWAYS) { \
-        INSERT(OUTPUT_BITS, result, lane, APPLY_QUICK(OPERAND, lane)); \
-    }
+    if (ALWAYS) { INSERT(OUTPUT_BITS, result, lane, APPLY_QUICK(OPERAND, lane)); }
 #elif defined(LONG_OPERATION) && (LANES == 16 || defined(WORD_BY_WORD))
 // Sixteen times a long operation, or eight times one for which a file defines WORD_BY_WORD, takes drivers of GPUs seconds to compile. A
 // loop computes the lanes of a word of every operand, of four, and moves the words on: those that are in use are indexed by constants and

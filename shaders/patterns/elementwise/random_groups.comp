@@ -33,9 +33,7 @@ void put(uint element, uint value) {
 
 void main() {
     uint group = invocation_index();
-    if (group >= (parameters.elements + 3u) / 4u) {
-        return;
-    }
+    if (group >= (parameters.elements + 3u) / 4u) { return; }
     uvec4 numbers = philox(advanced(counter_of_state(), group), key_of_state());
     uint first = 4u * group;
     uint count = min(parameters.elements - first, 4u);
@@ -43,7 +41,5 @@ void main() {
         fours_output[(BASE_WORD(output) >> 2u) + group] = numbers;
         return;
     }
-    for (uint k = 0u; k < count; ++k) {
-        put(first + k, numbers[k]);
-    }
+    for (uint k = 0u; k < count; ++k) { put(first + k, numbers[k]); }
 }

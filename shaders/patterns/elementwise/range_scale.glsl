@@ -35,9 +35,7 @@ BUFFER(3, zero)
 #define HALF_F32 0x3f000000u
 
 void main() {
-    if (invocation_index() != 0u) {
-        return;
-    }
+    if (invocation_index() != 0u) { return; }
     uint smallest = words_smallest[BASE_WORD(smallest)];
     uint largest = words_largest[BASE_WORD(largest)];
     smallest = int(smallest) < 0 ? smallest : 0u;
@@ -48,9 +46,7 @@ void main() {
         uint half_range = subtract_f32(multiply_f32(largest, HALF_F32), multiply_f32(smallest, HALF_F32));
         scale = divide_f32(half_range, HALF_STEPS_F32);
     }
-    if (scale == 0u) {
-        scale = divide_f32(ONE_F32, STEPS_F32);
-    }
+    if (scale == 0u) { scale = divide_f32(ONE_F32, STEPS_F32); }
     words_scale[BASE_WORD(scale)] = scale;
     uint value = CONCATENATE(saturated_, OUTPUT)(LEAST - rounded_quotient_f32(smallest, scale));
     STORE(8, words_zero, BASE(8, zero), value);

@@ -16,9 +16,7 @@ void make_word(uint word) {
     uint count = min(parameters.elements - first, UNITS_IN_WORD);
     uint bits = 0u;
     for (uint k = 0u; k < UNITS_IN_WORD; ++k) {
-        if (k < count) {
-            bits |= unit_at(offsets_of(first + k)) << (k * UNIT_BITS);
-        }
+        if (k < count) { bits |= unit_at(offsets_of(first + k)) << (k * UNIT_BITS); }
     }
     uint offset = BASE_WORD(dense) + word;
     if (count == UNITS_IN_WORD) {
@@ -45,9 +43,7 @@ void main() {
         uint words = (parameters.elements + (UNITS_IN_WORD - 1u)) / UNITS_IN_WORD;
         for (uint lane = 0u; lane < LANES; ++lane) {
             uint word = first + lane * 256u;
-            if (word < words) {
-                make_word(word);
-            }
+            if (word < words) { make_word(word); }
         }
         return;
     }
@@ -67,8 +63,6 @@ void main() {
     }
     FOR_EACH_LANE(TAKE_UNIT)
 #define PUT_UNIT(lane) \
-    if (first + lane * 256u < parameters.elements) { \
-        STORE_UNIT(targets[lane], units[lane]); \
-    }
+    if (first + lane * 256u < parameters.elements) { STORE_UNIT(targets[lane], units[lane]); }
     FOR_EACH_LANE(PUT_UNIT)
 }

@@ -34,9 +34,7 @@ Index load_index(uint offset) {
     uint first = BASE_WORD(index) + (INDEX_IS_PAIR ? 2u * offset : offset);
     uint low = words_index[first];
     uint high = INDEX_IS_SIGNED ? uint(int(low) >> 31) : 0u;
-    if (INDEX_IS_PAIR) {
-        high = words_index[first + 1u];
-    }
+    if (INDEX_IS_PAIR) { high = words_index[first + 1u]; }
     return Index(low, high);
 }
 

@@ -31,16 +31,12 @@ void mark(uint element) {
     uint offset = offsets.sparse;
     bool is_inside = true;
     CHOOSE(0) CHOOSE(1) CHOOSE(2) CHOOSE(3) CHOOSE(4) CHOOSE(5) CHOOSE(6) CHOOSE(7)
-    if (is_inside) {
-        atomicMax(words_numbers[BASE_WORD(numbers) + offset], element + 1u);
-    }
+    if (is_inside) { atomicMax(words_numbers[BASE_WORD(numbers) + offset], element + 1u); }
 }
 
 void main() {
     uint first = work_group_index() * (256u * LANES) + index_in_group();
 #define MARK(lane) \
-    if (first + lane * 256u < parameters.elements) { \
-        mark(first + lane * 256u); \
-    }
+    if (first + lane * 256u < parameters.elements) { mark(first + lane * 256u); }
     FOR_EACH_LANE(MARK)
 }

@@ -29,9 +29,7 @@ void write_row(uint row, uint element, bool is_there) {
 void main() {
     uint segment = invocation_index();
     uint first = segment * SEGMENT;
-    if (segment >= (parameters.elements + (SEGMENT - 1u)) / SEGMENT) {
-        return;
-    }
+    if (segment >= (parameters.elements + (SEGMENT - 1u)) / SEGMENT) { return; }
     uint before = words_numbers[BASE_WORD(numbers) + segment];
     ADD_LEVEL(1) ADD_LEVEL(2) ADD_LEVEL(3) ADD_LEVEL(4)
     uint total = words_total[BASE_WORD(total)];

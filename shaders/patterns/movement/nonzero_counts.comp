@@ -5,13 +5,9 @@
 void main() {
     uint segment = invocation_index();
     uint first = segment * SEGMENT;
-    if (segment >= (parameters.elements + (SEGMENT - 1u)) / SEGMENT) {
-        return;
-    }
+    if (segment >= (parameters.elements + (SEGMENT - 1u)) / SEGMENT) { return; }
     uint end = min(parameters.elements - first, SEGMENT);
     uint count = 0u;
-    for (uint k = 0u; k < end; ++k) {
-        count += is_nonzero(first + k) ? 1u : 0u;
-    }
+    for (uint k = 0u; k < end; ++k) { count += is_nonzero(first + k) ? 1u : 0u; }
     words_numbers[BASE_WORD(numbers) + segment] = count;
 }

@@ -62,9 +62,7 @@ Offsets offsets_of(uint element) {
 
 UNIT unit_at(Offsets offsets) {
     UNIT unit = PADDING_UNIT;
-    if (offsets.is_inside) {
-        unit = LOAD_UNIT(sparse, offsets.sparse);
-    }
+    if (offsets.is_inside) { unit = LOAD_UNIT(sparse, offsets.sparse); }
     return unit;
 }
 

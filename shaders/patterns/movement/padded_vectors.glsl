@@ -12,9 +12,7 @@ Offsets offsets_of_row(uint element) {
 
 void main() {
     uint vector = invocation_index();
-    if (vector > (parameters.elements - 1u) / UNITS) {
-        return;
-    }
+    if (vector > (parameters.elements - 1u) / UNITS) { return; }
     uint first = vector * UNITS;
     uint row = first / SIZE_0;
     uint coordinate = first % SIZE_0;
@@ -30,9 +28,7 @@ void main() {
             uint row_offset = is_next ? next.sparse : own.sparse;
             bool is_inside = (is_next ? next.is_inside : own.is_inside) && offset < LENGTH_0;
             uint unit = PADDING_UNIT;
-            if (is_inside) {
-                unit = LOAD_UNIT(sparse, row_offset + offset * STRIDE_sparse_0);
-            }
+            if (is_inside) { unit = LOAD_UNIT(sparse, row_offset + offset * STRIDE_sparse_0); }
             words[word] |= unit << (k * UNIT_BITS);
         }
     }
@@ -44,9 +40,7 @@ void main() {
     for (uint word = 0u; word < 4u; ++word) {
         uint unit = first + word * UNITS_IN_WORD;
         uint offset = BASE_WORD(dense) + 4u * vector + word;
-        if (unit >= parameters.elements) {
-            return;
-        }
+        if (unit >= parameters.elements) { return; }
         if (parameters.elements - unit >= UNITS_IN_WORD) {
             words_dense[offset] = words[word];
         } else {

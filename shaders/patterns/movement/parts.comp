@@ -72,19 +72,13 @@ EACH_PART(PART)
 // Parts lie behind each other: the last one that begins at this column or before it has the vector.
 #ifdef SPLIT
 #define MOVE(n) \
-    if (part == uint(n)) { \
-        IN_PART(n) = vector; \
-    }
+    if (part == uint(n)) { IN_PART(n) = vector; }
 #else
 #define MOVE(n) \
-    if (part == uint(n)) { \
-        vector = IN_PART(n); \
-    }
+    if (part == uint(n)) { vector = IN_PART(n); }
 #endif
 #define FIND(n) \
-    if (column >= START_##n) { \
-        part = uint(n); \
-    }
+    if (column >= START_##n) { part = uint(n); }
 
 void main() {
     WORK_ITEM(item)

@@ -18,9 +18,7 @@ BUFFER(1, sums)
 
 void main() {
     uint group = invocation_index();
-    if (group >= (parameters.count + 63u) / 64u) {
-        return;
-    }
+    if (group >= (parameters.count + 63u) / 64u) { return; }
     uint end = min(parameters.count - group * 64u, 64u);
     uint sum = 0u;
     for (uint k = 0u; k < end; ++k) {

@@ -90,9 +90,7 @@ uvec4 parts_of_term(uint term) {
 #if !COUNTS_TERMS
 uint left_index(Batch batch, uint row, uint term) {
     uint first = batch.left + row * parameters.left_row;
-    if (!FILTER_IS_SPLIT) {
-        return first + term * parameters.left_term;
-    }
+    if (!FILTER_IS_SPLIT) { return first + term * parameters.left_term; }
     uint filter_positions = FILTER_DEPTH * FILTER_HEIGHT * FILTER_WIDTH;
     uint channel = term / filter_positions;
     return first + channel * parameters.left_outer + (term - channel * filter_positions) * parameters.left_term;
@@ -119,15 +117,9 @@ Column column_at(Batch batch, uint column) {
 // Whether there is an element of the input at a place (depth, height and width, times INPUT_STEP), and where.
 bool is_element(uvec3 position) {
     bool is_inside = (IS_FLAT || position.x < INPUT_DEPTH) && position.y < INPUT_HEIGHT && position.z < INPUT_WIDTH;
-    if (INPUT_STEP_DEPTH != 1u) {
-        is_inside = is_inside && position.x % INPUT_STEP_DEPTH == 0u;
-    }
-    if (INPUT_STEP_HEIGHT != 1u) {
-        is_inside = is_inside && position.y % INPUT_STEP_HEIGHT == 0u;
-    }
-    if (INPUT_STEP_WIDTH != 1u) {
-        is_inside = is_inside && position.z % INPUT_STEP_WIDTH == 0u;
-    }
+    if (INPUT_STEP_DEPTH != 1u) { is_inside = is_inside && position.x % INPUT_STEP_DEPTH == 0u; }
+    if (INPUT_STEP_HEIGHT != 1u) { is_inside = is_inside && position.y % INPUT_STEP_HEIGHT == 0u; }
+    if (INPUT_STEP_WIDTH != 1u) { is_inside = is_inside && position.z % INPUT_STEP_WIDTH == 0u; }
     return is_inside;
 }
 
@@ -159,9 +151,7 @@ uint beginning_of(Column column) {
 // Where a column's element of a term lies.
 uint index_of_term(Column column, uint beginning, uvec4 term) {
     uvec3 position = uvec3(column.depth, column.height, column.width) + term.yzw;
-    if (!is_element(position)) {
-        return NOWHERE;
-    }
+    if (!is_element(position)) { return NOWHERE; }
     return INPUT_HAS_STEPS ? element_index(column, term.x, position) : beginning + term.x;
 }
 #endif

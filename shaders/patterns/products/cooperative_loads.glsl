@@ -9,9 +9,7 @@
     }
 #if CONVOLUTION
 #define POSITION_TERMS(term) \
-    if (own < STEP_TERMS) { \
-        term_positions[own] = position_of_term((term) + own, end); \
-    }
+    if (own < STEP_TERMS) { term_positions[own] = position_of_term((term) + own, end); }
 #define LOAD_RIGHT(term, end) \
     [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
         from_right[i] = right_eight(own_column, own_beginning, right_own.y + i * RIGHT_STEP.y); \

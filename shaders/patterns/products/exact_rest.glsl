@@ -43,9 +43,7 @@ uint sum_in_order(Batch batch, uint row, uint column) {
 void main() {
     WORK_GROUP(group)
     uint count = words_rest[REST_COUNT(group)];
-    if (count == 0u || count > MOST_APART) {
-        return;
-    }
+    if (count == 0u || count > MOST_APART) { return; }
     uint own = index_in_group();
     uint mask = words_rest[REST_MASK(group, own)];
     before[own] = uint(bitCount(mask));

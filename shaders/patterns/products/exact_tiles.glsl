@@ -242,9 +242,7 @@ uint count_of_all(uint own, uint mask) {
     MASK(own) = uint(bitCount(mask));
     for (uint half_ = INVOCATIONS / 2u; half_ > 0u; half_ /= 2u) {
         barrier();
-        if (own < half_) {
-            MASK(own) += MASK(own + half_);
-        }
+        if (own < half_) { MASK(own) += MASK(own + half_); }
     }
     barrier();
     return MASK(0u);
@@ -254,9 +252,7 @@ void main() {
     WORK_GROUP(group)
     uint own = index_in_group();
 #ifdef ADDS_OTHERS
-    if (words_rest[REST_COUNT(group)] == 0u) {
-        return;
-    }
+    if (words_rest[REST_COUNT(group)] == 0u) { return; }
     uint mask = words_rest[REST_MASK(group, own)];
 #endif
     Position position = position_of(group);
@@ -399,12 +395,8 @@ void main() {
     }
 #endif
     uint count = count_of_all(own, mask);
-    if (own == 0u) {
-        words_rest[REST_COUNT(group)] = count;
-    }
-    if (count > 0u) {
-        words_rest[REST_MASK(group, own)] = mask;
-    }
+    if (own == 0u) { words_rest[REST_COUNT(group)] = count; }
+    if (count > 0u) { words_rest[REST_MASK(group, own)] = mask; }
 }
 
 #endif

@@ -60,9 +60,7 @@ void main() {
         plain = has_no_denormals(left_lowest, right_lowest);
 #endif
         uint next = floatBitsToUint(sum);
-        if (!(plain && is_finite(sum))) {
-            next = exact_sum_of_floats(row, weights, first, end);
-        }
+        if (!(plain && is_finite(sum))) { next = exact_sum_of_floats(row, weights, first, end); }
         total = segment == 0u ? next : sum_plus(total, next);
     }
     if (own_column < parameters.columns) {

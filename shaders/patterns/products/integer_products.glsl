@@ -66,9 +66,7 @@ void main() {
         uint column = min(own_column + j * INVOCATIONS, parameters.columns - 1u);
         columns[j] = column_at(batch, column);
         right_zeros[j] = 0u;
-        if (HAS_RIGHT_ZERO) {
-            right_zeros[j] = LOAD(OPERAND, words_zero, BASE(8, zero) + column * ZERO_COLUMN);
-        }
+        if (HAS_RIGHT_ZERO) { right_zeros[j] = LOAD(OPERAND, words_zero, BASE(8, zero) + column * ZERO_COLUMN); }
     }
     uint left_zeros[BLOCK];
     uint sums[BLOCK * BLOCK];

@@ -198,9 +198,7 @@ uint finished_beside(Batch batch, uint sum, uint residual, uint row, uint column
 uint finished(Batch batch, uint sum, uint row, uint column) {
     uint residual = 0u;
 #if HAS_EPILOGUE
-    if (EPILOGUE_ADDS) {
-        residual = LOAD(OPERAND, words_residual, residual_index(output_index(batch, row, column)));
-    }
+    if (EPILOGUE_ADDS) { residual = LOAD(OPERAND, words_residual, residual_index(output_index(batch, row, column))); }
 #endif
     return finished_beside(batch, sum, residual, row, column);
 }
@@ -208,16 +206,10 @@ uint finished(Batch batch, uint sum, uint row, uint column) {
 #if !ADDS_SEGMENTS && !COUNTS_TERMS
 // A segment's sum goes into the total. True when that is complete and is to be finished here: then `sum` is the total.
 bool is_complete(Batch batch, inout uint sum, uint row, uint column, uint segment) {
-    if (SEGMENTS_COME == ONE_SEGMENT) {
-        return true;
-    }
+    if (SEGMENTS_COME == ONE_SEGMENT) { return true; }
     uint index = WRITES_TOTALS ? batch.results + row * parameters.columns + column : output_index(batch, row, column);
-    if (SEGMENTS_COME == SEQUENTIAL && segment > 0u) {
-        sum = sum_plus(words_output[index], sum);
-    }
-    if (!WRITES_TOTALS && segment + 1u == SEGMENTS) {
-        return true;
-    }
+    if (SEGMENTS_COME == SEQUENTIAL && segment > 0u) { sum = sum_plus(words_output[index], sum); }
+    if (!WRITES_TOTALS && segment + 1u == SEGMENTS) { return true; }
     words_output[index] = sum;
     return false;
 }

@@ -12,9 +12,7 @@ void main() {
     uint chunks = (parameters.terms + (CHUNK - 1u)) / CHUNK;
     uint lines = parameters.row_tiles * TILE_ROWS;
     uint item = group * 64u + index_in_group();
-    if (group >= parameters.work_items || item >= lines * chunks) {
-        return;
-    }
+    if (group >= parameters.work_items || item >= lines * chunks) { return; }
     uint chunk = item % chunks;
     uint line = item / chunks;
     uint planes[PLANES * PLANE_WORDS];

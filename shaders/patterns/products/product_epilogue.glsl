@@ -21,9 +21,7 @@ uint with_epilogue(Batch batch, uint result, uint residual, uint row, uint colum
     if (HAS_ADDEND && ADDEND_IS_APART) {
         result = FORM(add, OPERAND)(result, LOAD(OPERAND, words_addend, addend_index(batch, row, column)));
     }
-    if (EPILOGUE_APPLIES_GELU) {
-        result = float16_from_float32(device_gelu_of_any(float32_from_float16(result)));
-    }
+    if (EPILOGUE_APPLIES_GELU) { result = float16_from_float32(device_gelu_of_any(float32_from_float16(result))); }
     return EPILOGUE_ADDS ? FORM(add, OPERAND)(result, residual) : result;
 }
 

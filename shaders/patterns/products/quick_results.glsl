@@ -10,9 +10,7 @@ layout(constant_id = 43) const bool ADDEND_HAS_FOURS = false;
 
 uvec2 addend_four(Batch batch, uint row, uint column) {
     uint index = addend_index(batch, row, column);
-    if (ADDEND_HAS_FOURS) {
-        return pairs_addend[index >> 2u];
-    }
+    if (ADDEND_HAS_FOURS) { return pairs_addend[index >> 2u]; }
     uvec2 four = uvec2(0u);
     [[unroll]] for (uint part = 0u; part < 4u; ++part) {
         four[part >> 1u] |= LOAD(OPERAND, words_addend, index + part * parameters.addend_column) << ((part & 1u) * 16u);
@@ -27,9 +25,7 @@ uvec2 addend_four(Batch batch, uint row, uint column) {
 // `needs_slow_path` is set where one is not finite.
 uvec2 quick_results(vec4 sums, uvec2 addend, uvec2 residual, inout bool needs_slow_path) {
     precise vec4 values = sums;
-    if (!RESULTS_ARE_SUMS) {
-        values = values * uintBitsToFloat(parameters.alpha);
-    }
+    if (!RESULTS_ARE_SUMS) { values = values * uintBitsToFloat(parameters.alpha); }
     if (HAS_ADDEND) {
         precise vec4 addends = unpacked_four(addend);
         if (ADDEND_IS_APART) {
@@ -44,9 +40,7 @@ uvec2 quick_results(vec4 sums, uvec2 addend, uvec2 residual, inout bool needs_sl
         values = AS_ROUNDED(values);
         values = vec4(device_gelu(values.x), device_gelu(values.y), device_gelu(values.z), device_gelu(values.w));
     }
-    if (EPILOGUE_ADDS) {
-        values = AS_ROUNDED(values) + unpacked_four(residual);
-    }
+    if (EPILOGUE_ADDS) { values = AS_ROUNDED(values) + unpacked_four(residual); }
 #endif
     uvec2 results = packed_four(values);
     needs_slow_path = needs_slow_path || (magnitudes_from_f16(results.x, INFINITY_F16) | magnitudes_from_f16(results.y, INFINITY_F16)) != 0u;

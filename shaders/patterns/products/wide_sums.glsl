@@ -57,9 +57,7 @@ void main() {
     }
     uint at = BASE_WORD(sums) + 3u * item;
     uvec3 sum = uvec3(0u);
-    if (parameters.first_term != 0u) {
-        sum = uvec3(words_sums[at], words_sums[at + 1u], words_sums[at + 2u]);
-    }
+    if (parameters.first_term != 0u) { sum = uvec3(words_sums[at], words_sums[at + 1u], words_sums[at + 2u]); }
     for (uint term = parameters.first_term; term < parameters.end_term; ++term) {
         uint x = LOAD(LEFT, words_left, BASE(LEFT_BITS, left) + left_at + term * parameters.left_term);
         uint y = LOAD(LEFT, words_right, BASE(LEFT_BITS, right) + right_at + term * parameters.right_term);

@@ -171,9 +171,7 @@ uint staged_row; // where this invocation's row begins in it
 // Four neighbours as float32.
 void load_block(uint first, out uint x[4]) {
     if (IS_STAGED) {
-        for (uint k = 0u; k < 4u; ++k) {
-            x[k] = first + k < ROW_LENGTH ? STAGED_AT(first + k) : BEHIND_THE_ROW;
-        }
+        for (uint k = 0u; k < 4u; ++k) { x[k] = first + k < ROW_LENGTH ? STAGED_AT(first + k) : BEHIND_THE_ROW; }
         return;
     }
     if (INPUT_HAS_BLOCKS && IS_WHOLE(first)) {

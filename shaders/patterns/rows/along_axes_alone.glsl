@@ -6,9 +6,7 @@
 void main() {
     uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
     uint row_number = group * 256u + index_in_group();
-    if (row_number >= parameters.work_items) {
-        return;
-    }
+    if (row_number >= parameters.work_items) { return; }
     move_to_row(row_number);
 
     uint x_0[4];

@@ -24,9 +24,7 @@ Peak higher_peak(Peak a, Peak b) {
 
 // Of all lanes' peaks the highest. Chains end where they began: no other one reads there.
 Peak peak_of_lanes(Peak own) {
-    if (LANES_PER_ROW == 1u) {
-        return own;
-    }
+    if (LANES_PER_ROW == 1u) { return own; }
     shared_ranks[slot] = own.rank;
     shared_offsets[slot] = own.offset;
     barrier();
@@ -55,9 +53,7 @@ shared float shared_lows[INVOCATIONS];
 
 // What is made of all lanes' sum; made once, by the first lane.
 uvec3 row_words_of_lanes(Double own, PowerBasis basis) {
-    if (LANES_PER_ROW == 1u) {
-        return row_words_of(complete_sum(with_next_sum(FIRST_OF_SUMS, own)), basis);
-    }
+    if (LANES_PER_ROW == 1u) { return row_words_of(complete_sum(with_next_sum(FIRST_OF_SUMS, own)), basis); }
     shared_highs[slot] = own.high;
     shared_lows[slot] = own.low;
     barrier();
@@ -217,8 +213,6 @@ void main() {
         EACH_BLOCK(STORE_BLOCK)
     }
 #if ROW_ACCESS_ORDER == IN_REGISTERS
-    if (IS_STAGED) {
-        store_rows(group_row * ROW_LENGTH, group_elements);
-    }
+    if (IS_STAGED) { store_rows(group_row * ROW_LENGTH, group_elements); }
 #endif
 }

@@ -20,9 +20,7 @@ bool comes_before(uvec2 a, uvec2 b) { return a.x > b.x || (a.x == b.x && a.y < b
 #define NO_CANDIDATE uvec4(0u, 0u, 0xffffffffu, 0u)
 #define CANDIDATE_AT(name, number) fours_##name[(BASE_WORD(name) >> 2u) + (number)]
 bool comes_before(uvec4 a, uvec4 b) {
-    if (a.x != b.x) {
-        return a.x > b.x;
-    }
+    if (a.x != b.x) { return a.x > b.x; }
     return a.y > b.y || (a.y == b.y && a.z < b.z);
 }
 #endif

@@ -40,9 +40,7 @@ void main() {
     bool other_is_there = (list ^ 1u) < parameters.lists;
 
     CANDIDATE own = NO_CANDIDATE;
-    if (is_there) {
-        own = CANDIDATE_AT(lists, start + number);
-    }
+    if (is_there) { own = CANDIDATE_AT(lists, start + number); }
     uint low = 0u;
     uint high = other_is_there ? parameters.list_length : 0u;
     while (low < high) {
@@ -53,7 +51,5 @@ void main() {
         high = is_before ? high : middle;
     }
     uint rank = number + low;
-    if (rank < parameters.kept) {
-        CANDIDATE_AT(merged, merged * parameters.kept + rank) = own;
-    }
+    if (rank < parameters.kept) { CANDIDATE_AT(merged, merged * parameters.kept + rank) = own; }
 }

@@ -114,12 +114,8 @@ CANDIDATE candidate_of(uint element, uint position) {
     uint bits = element << (32 - UNIT_BITS); // what decides stands at the top
     uint key = ELEMENT_FORM == SIGNED_FORM ? bits ^ SIGN_OF_WORD : bits;
     key ^= SMALLEST_FIRST ? 0xffffffffu : 0u;
-    if (ELEMENT_FORM == FLOAT32_FORM) {
-        key = key_of_float(bits, (bits & 0x7fffffffu) > 0x7f800000u);
-    }
-    if (ELEMENT_FORM == FLOAT16_FORM) {
-        key = key_of_float(bits, (bits & 0x7fffffffu) > 0x7c000000u);
-    }
+    if (ELEMENT_FORM == FLOAT32_FORM) { key = key_of_float(bits, (bits & 0x7fffffffu) > 0x7f800000u); }
+    if (ELEMENT_FORM == FLOAT16_FORM) { key = key_of_float(bits, (bits & 0x7fffffffu) > 0x7c000000u); }
     return MAKE_CANDIDATE(key, 0u, position);
 }
 #endif

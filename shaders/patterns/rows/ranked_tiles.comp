@@ -19,7 +19,5 @@ void main() {
             rank += comes_before(candidate_at(start, first + other), own) ? 1u : 0u;
         }
     }
-    if (rank < parameters.kept) {
-        CANDIDATE_AT(lists, list * parameters.kept + rank) = own;
-    }
+    if (rank < parameters.kept) { CANDIDATE_AT(lists, list * parameters.kept + rank) = own; }
 }

@@ -129,9 +129,7 @@ State lane_state(uint lane, uint begin, uint end) {
                     group = with_block(group, blocks[i], first + (done + i) * step, 4u);
                 }
                 state = joined(state, group);
-                if (done < 12u) {
-                    blocks = next;
-                }
+                if (done < 12u) { blocks = next; }
             }
             return state;
         }
@@ -174,9 +172,7 @@ State lane_state(uint lane, uint begin, uint end) {
 #endif
         for (uint i = 0u; i < 4u; ++i) {
             uint at = first + i * step;
-            if (at < end) {
-                group = with_step(group, at);
-            }
+            if (at < end) { group = with_step(group, at); }
         }
         state = joined(state, group);
     }
@@ -188,9 +184,7 @@ State lane_state(uint lane, uint begin, uint end) {
 #if SEVERAL_LANES
 State fours_state(uint lane, uint begin, uint end) {
     State state = EMPTY_STATE;
-    for (uint i = 0u; i < 4u; ++i) {
-        state = joined(state, lane_state(lane + i, begin, end));
-    }
+    for (uint i = 0u; i < 4u; ++i) { state = joined(state, lane_state(lane + i, begin, end)); }
     return state;
 }
 JOINED_BY_FOURS(lanes_state, LANES_OF_INVOCATION, State, EMPTY_STATE, fours_state, joined)
@@ -326,9 +320,7 @@ TileState tile_at(uint number) {
 }
 TileState fours_of_tiles(uint number, uint begin, uint end) {
     TileState tile = tile_at(number);
-    for (uint i = 1u; i < 4u; ++i) {
-        tile = tiles_joined(tile, tile_at(number + i));
-    }
+    for (uint i = 1u; i < 4u; ++i) { tile = tiles_joined(tile, tile_at(number + i)); }
     return tile;
 }
 JOINED_BY_FOURS(several_tiles, TILES, TileState, EMPTY_TILE, fours_of_tiles, tiles_joined)
@@ -388,9 +380,7 @@ Chunk begin_chunk(uint in_group) {
 }
 
 void finish(Chunk chunk, State state) {
-    if (!chunk.is_there) {
-        return;
-    }
+    if (!chunk.is_there) { return; }
     if (IS_LAST) {
         store_result(row_offset(row_number, false), result_of(state));
     } else {
@@ -413,47 +403,31 @@ void main() {
     bool is_right = true;
     State state = state_of_tile(chunk_of_tiles(chunk.number, is_right));
 #ifdef QUICK_SUMS
-    if (!is_right) {
-        state = lanes_state(0u, begin, end);
-    }
+    if (!is_right) { state = lanes_state(0u, begin, end); }
 #endif
 #elif defined(HAS_QUICK_TREE)
     begin_quick();
     State state = EMPTY_STATE;
     QuickState quick = quick_lanes_state(in_chunk * LANES_OF_INVOCATION, begin, end);
     bool is_right = is_quick_right();
-    if (!is_right) {
-        quick = Double(uintBitsToFloat(NAN_F32), 0.0);
-    }
+    if (!is_right) { quick = Double(uintBitsToFloat(NAN_F32), 0.0); }
     if (LANES_OF_CHUNK > 1u && !ROWS_ARE_NEIGHBOURS) {
         QuickState all = quick_tree(slot, quick);
-        if (slot < CHUNKS_OF_GROUP && is_number(all)) {
-            finish(begin_chunk(slot), state_of_quick(all));
-        }
-        if (slot < CHUNKS_OF_GROUP) {
-            shared_6[slot] = uint(is_number(all));
-        }
+        if (slot < CHUNKS_OF_GROUP && is_number(all)) { finish(begin_chunk(slot), state_of_quick(all)); }
+        if (slot < CHUNKS_OF_GROUP) { shared_6[slot] = uint(is_number(all)); }
         barrier();
         uint are_right = 1u;
-        for (uint i = 0u; i < CHUNKS_OF_GROUP; ++i) {
-            are_right &= shared_6[i];
-        }
-        if (are_right != 0u) {
-            return;
-        }
+        for (uint i = 0u; i < CHUNKS_OF_GROUP; ++i) { are_right &= shared_6[i]; }
+        if (are_right != 0u) { return; }
         barrier();
         begin_chunk(slot / INVOCATIONS_OF_CHUNK); // the lane's own again
     }
     state = state_of_quick(quick);
-    if (!is_right) {
-        state = lanes_state(in_chunk * LANES_OF_INVOCATION, begin, end);
-    }
+    if (!is_right) { state = lanes_state(in_chunk * LANES_OF_INVOCATION, begin, end); }
 #elif defined(QUICK_SUMS) && !PARTIALS
     begin_quick();
     State state = state_of_quick(quick_lanes_state(in_chunk * LANES_OF_INVOCATION, begin, end));
-    if (!is_quick_right()) {
-        state = lanes_state(in_chunk * LANES_OF_INVOCATION, begin, end);
-    }
+    if (!is_quick_right()) { state = lanes_state(in_chunk * LANES_OF_INVOCATION, begin, end); }
 #else
     State state = lanes_state(in_chunk * LANES_OF_INVOCATION, begin, end);
 #endif
@@ -475,9 +449,7 @@ void main() {
                 share_state(first, state);
             }
         }
-        if (slot >= CHUNKS_OF_GROUP) {
-            return;
-        }
+        if (slot >= CHUNKS_OF_GROUP) { return; }
         chunk = begin_chunk(slot);
     }
     finish(chunk, state);

@@ -98,20 +98,14 @@ uint element_offset(uint element) {
 #ifndef WIDE
 // The bits of an element: integers extended to 32 bits, floats as float32.
 uint widened_element(uint bits) {
-    if (WIDTH == 32u) {
-        return bits;
-    }
-    if (KIND == FLOAT_KIND) {
-        return float32_from_float16(bits);
-    }
+    if (WIDTH == 32u) { return bits; }
+    if (KIND == FLOAT_KIND) { return float32_from_float16(bits); }
     uint unused = 32u - WIDTH;
     return KIND == SIGNED_KIND ? uint(int(bits << unused) >> unused) : bits;
 }
 
 ELEMENT load_element(uint offset) {
-    if (WIDTH == 32u) {
-        return words_input[parameters.base_input + offset];
-    }
+    if (WIDTH == 32u) { return words_input[parameters.base_input + offset]; }
     bool is_half = WIDTH == 16u;
     uint word = words_input[parameters.base_input + (is_half ? offset >> 1u : offset >> 2u)];
     uint position = is_half ? (offset & 1u) * 16u : (offset & 3u) * 8u;

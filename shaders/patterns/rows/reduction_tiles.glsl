@@ -18,9 +18,7 @@ uint row_element_offset(uint element) { return ROW_AXES == 1u ? row_input + elem
 #define ROWS_AT_ONCE 2u
 // An element at an even place, and the one behind it.
 uvec2 load_two(uint offset) {
-    if (WIDTH == 32u) {
-        return pairs_input[(parameters.base_input + offset) >> 1u];
-    }
+    if (WIDTH == 32u) { return pairs_input[(parameters.base_input + offset) >> 1u]; }
     bool is_half = WIDTH == 16u;
     uint mask = is_half ? 0xffffu : 0xffu;
     uint word = words_input[parameters.base_input + (is_half ? offset >> 1u : offset >> 2u)] >> (is_half ? 0u : (offset & 2u) * 8u);
@@ -92,9 +90,7 @@ TileStates whole_lane_tiles(uint first) {
 
 TileStates lane_tiles(uint lane, uint begin, uint end) {
     uint first = begin + 4u * lane;
-    if (BLOCKS_OF_LANE != 0u) {
-        return whole_lane_tiles(first);
-    }
+    if (BLOCKS_OF_LANE != 0u) { return whole_lane_tiles(first); }
     TileStates tiles = EMPTY_TILES;
     for (; first < end; first += 4u * STEP) {
         TileStates group = EMPTY_TILES;
@@ -122,9 +118,7 @@ void touch_fours(uint lane, uint begin) {
 }
 
 TileStates fours_tiles(uint lane, uint begin, uint end) {
-    if (BLOCKS_OF_LANE != 0u) {
-        touch_fours(lane, begin);
-    }
+    if (BLOCKS_OF_LANE != 0u) { touch_fours(lane, begin); }
     TileStates tiles = lane_tiles(lane, begin, end);
     [[dont_unroll]] for (uint i = 1u; i < 4u; ++i) {
         tiles = both_joined(tiles, lane_tiles(lane + i, begin, end));
@@ -167,9 +161,7 @@ void main() {
 #else
     const bool is_right = true;
 #endif
-    if (!is_there) {
-        return;
-    }
+    if (!is_there) { return; }
 #ifdef ROW_PAIRS
     store_tile(tile, row_number, tiles.first, is_right);
     store_tile(tile, row_number + 1u, tiles.second, is_right);

@@ -130,9 +130,7 @@ void share_sum(uint slot, TermSum sum) {
 TermSum shared_sum(uint at) {
     uint flags = shared_flags[at];
     uvec4 outer = uvec4(0u);
-    if ((flags & HAS_OUTER_TERMS) != 0u) {
-        outer = shared_outer[at];
-    }
+    if ((flags & HAS_OUTER_TERMS) != 0u) { outer = shared_outer[at]; }
     return TermSum(Double(uintBitsToFloat(shared_highs[at]), uintBitsToFloat(shared_lows[at])),
         Double(uintBitsToFloat(outer.x), uintBitsToFloat(outer.y)), Double(uintBitsToFloat(outer.z), uintBitsToFloat(outer.w)), flags);
 }
@@ -147,9 +145,7 @@ TermSum sum_of_lanes(TermSum sum) {
             if (slot < 64u / distance) {
                 uint first = 4u * distance * slot;
                 sum = shared_sum(first);
-                for (uint i = 1u; i < 4u; ++i) {
-                    sum = joined_sums(sum, shared_sum(first + i * distance));
-                }
+                for (uint i = 1u; i < 4u; ++i) { sum = joined_sums(sum, shared_sum(first + i * distance)); }
                 share_sum(first, sum);
             }
         }
@@ -165,9 +161,7 @@ TermSum sum_of_lanes(TermSum sum) {
 shared uint shared_first[256];
 shared uint shared_second[256];
 uvec2 words_of_row(uvec2 words) {
-    if (LANES_OF_ROW == 1u) {
-        return words;
-    }
+    if (LANES_OF_ROW == 1u) { return words; }
     if (slot < ROWS_OF_GROUP) {
         shared_first[slot] = words.x;
         shared_second[slot] = words.y;
@@ -185,12 +179,8 @@ void begin_rows() {
     }
 }
 bool any_slow_path(uint sum, inout uvec2 words, bool needs_slow_path) {
-    if (LANES_OF_ROW == 1u) {
-        return needs_slow_path;
-    }
-    if (slot < ROWS_OF_GROUP && needs_slow_path) {
-        has_slow_path[sum] = 1u;
-    }
+    if (LANES_OF_ROW == 1u) { return needs_slow_path; }
+    if (slot < ROWS_OF_GROUP && needs_slow_path) { has_slow_path[sum] = 1u; }
     words = words_of_row(words);
     return has_slow_path[sum] != 0u;
 }

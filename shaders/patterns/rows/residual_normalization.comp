@@ -89,9 +89,7 @@ uint scaled(uint x, uint factor, uint scale) {
 
 uvec2 sum_at(uint row, uint pair) {
     uvec2 a = PAIR_BITS(input, row * parameters.pairs + pair);
-    if (!HAS_SKIP) {
-        return a;
-    }
+    if (!HAS_SKIP) { return a; }
     uvec2 b = PAIR_BITS(skip, (row % parameters.skip_rows) * parameters.pairs + pair);
     uvec2 result = uvec2(rounded(SUM(a.x, b.x)), rounded(SUM(a.y, b.y)));
     if (HAS_BIAS) {
@@ -150,23 +148,17 @@ Double sum_of_four(uint first, uint step) {
     [[unroll]] for (uint i = 0u; i < MOST_LOADED; ++i) { \
         if (IS_LOADED(first, i)) { \
             KEEP(PAIR(i), loaded[i]) \
-            if (GIVES_SUM) { \
-                STORE_PAIR(sum, row * parameters.pairs + (first) + PAIR(i), loaded[i]); \
-            } \
+            if (GIVES_SUM) { STORE_PAIR(sum, row * parameters.pairs + (first) + PAIR(i), loaded[i]); } \
         } \
     }
 
 void main() {
     uint row = work_group_index();
-    if (row >= parameters.rows) {
-        return;
-    }
+    if (row >= parameters.rows) { return; }
     uint invocation = index_in_group();
     float shrunk = 1.0;
 #if ELEMENT_BITS == 32
-    if (invocation == 0u) {
-        least = 0xffffffffu;
-    }
+    if (invocation == 0u) { least = 0xffffffffu; }
     barrier();
     uint greatest = 0u;
     for (uint pair = invocation; pair < parameters.pairs; pair += INVOCATIONS) {

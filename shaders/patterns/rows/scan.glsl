@@ -69,9 +69,7 @@ State with_those_before(State state, uint slot, uint number, uint step, uint mos
     for (uint distance = 1u; distance < min(most, 16u); distance *= 2u) {
         barrier();
         State earlier = EMPTY_STATE;
-        if (number >= distance) {
-            earlier = shared_state(slot - distance * step);
-        }
+        if (number >= distance) { earlier = shared_state(slot - distance * step); }
         barrier();
         if (number >= distance) {
             state = joined(earlier, state);
@@ -85,9 +83,7 @@ State with_those_before(State state, uint slot, uint number, uint step, uint mos
 #if PARTIALS
 State run_state(uint first, uint end) {
     uint words[STATE_WORDS];
-    if (first >= end) {
-        return EMPTY_STATE;
-    }
+    if (first >= end) { return EMPTY_STATE; }
     uint offset = parameters.base_input + (row_number * parameters.row_length + first) * STATE_WORDS;
 #define READ_STATE(n) words[n] = words_input[offset + uint(n)];
     EACH_STATE_WORD(READ_STATE)
@@ -98,16 +94,10 @@ uint row_output;
 
 // Up to four elements in the order of the scan, from number `first` on.
 Block scanned_block(uint first, uint count) {
-    if (!IS_REVERSED) {
-        return load_block(first, count);
-    }
+    if (!IS_REVERSED) { return load_block(first, count); }
     Block block = load_block(parameters.row_length - first - count, count);
-    if (count == 4u) {
-        return Block(block.d, block.c, block.b, block.a);
-    }
-    if (count == 3u) {
-        return Block(block.c, block.b, block.a, block.a);
-    }
+    if (count == 4u) { return Block(block.d, block.c, block.b, block.a); }
+    if (count == 3u) { return Block(block.c, block.b, block.a, block.a); }
     return count == 2u ? Block(block.b, block.a, block.a, block.a) : block;
 }
 
@@ -127,15 +117,9 @@ State run_state(uint first, uint end) {
             blocks_of_run[i] = block;
 #endif
             state = with_element(state, block.a);
-            if (count > 1u) {
-                state = with_element(state, block.b);
-            }
-            if (count > 2u) {
-                state = with_element(state, block.c);
-            }
-            if (count > 3u) {
-                state = with_element(state, block.d);
-            }
+            if (count > 1u) { state = with_element(state, block.b); }
+            if (count > 2u) { state = with_element(state, block.c); }
+            if (count > 3u) { state = with_element(state, block.d); }
         }
     }
     return state;
@@ -185,9 +169,7 @@ void store_four(uint first, Block results) {
 ELEMENT next_result(inout State run, State before, ELEMENT x) {
     State others = run;
     run = with_element(run, x);
-    if (IS_EXCLUSIVE) {
-        return prefix_result_of(joined(before, others));
-    }
+    if (IS_EXCLUSIVE) { return prefix_result_of(joined(before, others)); }
     return prefix_result_of(joined(before, run));
 }
 
@@ -211,15 +193,9 @@ void store_run(uint first, uint end, State before) {
                 store_four(at, results);
             } else {
                 store_element(at, results.a);
-                if (count > 1u) {
-                    store_element(at + 1u, results.b);
-                }
-                if (count > 2u) {
-                    store_element(at + 2u, results.c);
-                }
-                if (count > 3u) {
-                    store_element(at + 3u, results.d);
-                }
+                if (count > 1u) { store_element(at + 1u, results.b); }
+                if (count > 2u) { store_element(at + 2u, results.c); }
+                if (count > 3u) { store_element(at + 3u, results.d); }
             }
         }
     }
@@ -254,9 +230,7 @@ void main() {
     // Runs of a block, then blocks.
     State total = with_those_before(run, slot, lane % 16u, next_slot, LANES_OF_CHUNK);
     State before_run = EMPTY_STATE;
-    if (lane % 16u != 0u) {
-        before_run = shared_state(slot - next_slot);
-    }
+    if (lane % 16u != 0u) { before_run = shared_state(slot - next_slot); }
     State before_block = EMPTY_STATE;
     if (LANES_OF_CHUNK > 16u) {
         uint last_lane = min(lane | 15u, LANES_OF_CHUNK - 1u);
@@ -266,24 +240,16 @@ void main() {
             block_total = shared_state(min(last_slot, GROUP_SIZE - 1u));
         }
         total = with_those_before(block_total, slot, lane / 16u, 16u * next_slot, (LANES_OF_CHUNK + 15u) / 16u);
-        if (lane >= 16u) {
-            before_block = shared_state(slot - 16u * next_slot);
-        }
+        if (lane >= 16u) { before_block = shared_state(slot - 16u * next_slot); }
     }
 
     if (!IS_LAST) {
-        if (is_chunk && lane == LANES_OF_CHUNK - 1u) {
-            store_state(state_number, total);
-        }
+        if (is_chunk && lane == LANES_OF_CHUNK - 1u) { store_state(state_number, total); }
         return;
     }
-    if (first >= end) {
-        return;
-    }
+    if (first >= end) { return; }
     State before = EMPTY_STATE;
-    if (HAS_CARRIES) {
-        before = carried_state(state_number);
-    }
+    if (HAS_CARRIES) { before = carried_state(state_number); }
     before = joined(joined(before, before_block), before_run);
 #if PARTIALS
     store_state(row_number * parameters.row_length + first, before);

@@ -25,15 +25,9 @@ shared uint has_slow_path;
         QuickState one = NO_QUICK_STATE; \
         QuickState two = NO_QUICK_STATE; \
         QuickState three = NO_QUICK_STATE; \
-        if (number >= 1u) { \
-            one = QUICK_AT(pair, slot - step); \
-        } \
-        if (number >= 2u) { \
-            two = QUICK_AT(pair, slot - 2u * step); \
-        } \
-        if (number >= 3u) { \
-            three = QUICK_AT(pair, slot - 3u * step); \
-        } \
+        if (number >= 1u) { one = QUICK_AT(pair, slot - step); } \
+        if (number >= 2u) { two = QUICK_AT(pair, slot - 2u * step); } \
+        if (number >= 3u) { three = QUICK_AT(pair, slot - 3u * step); } \
         return quick_joined(quick_joined(three, two), quick_joined(one, state)); \
     }
 QUICK_ROUNDS(first_rounds, 0)
@@ -63,9 +57,7 @@ State with_history(State state, uint number, uint first_kept, uint most, uint ro
         EACH_STATE_WORD(READ_HISTORY)
 #define WRITE_HISTORY(n) history_##n[at] = state_word_##n(state);
         EACH_STATE_WORD(WRITE_HISTORY)
-        if (number >= distance) {
-            state = joined(state_of_words(words), state);
-        }
+        if (number >= distance) { state = joined(state_of_words(words), state); }
     }
     return state;
 }
@@ -89,9 +81,7 @@ QuickState quick_with_history(QuickState state, uint number, uint first_kept, ui
         QuickState earlier = quick_state_of_words(history_0[at], history_1[at]);
         history_0[at] = quick_word_0(state);
         history_1[at] = quick_word_1(state);
-        if (number >= distance) {
-            state = quick_joined(earlier, state);
-        }
+        if (number >= distance) { state = quick_joined(earlier, state); }
     }
     return state;
 }
@@ -113,9 +103,7 @@ void note_quick_total(uint chunk, uint row, QuickState total) {
 }
 
 State carry_of(uint chunk, uint row) {
-    if (chunk == 0u) {
-        return EMPTY_STATE;
-    }
+    if (chunk == 0u) { return EMPTY_STATE; }
     uint at = (chunk & 1u) * CHUNK_ROWS + row;
     uint words[STATE_WORDS];
 #define READ_CARRY(n) words[n] = carry_##n[at];
@@ -200,9 +188,7 @@ void store_quickly(uint at, uint end, uvec4 results) {
         return;
     }
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-        if (at + i < end) {
-            store_at(position + i * step, results[i]);
-        }
+        if (at + i < end) { store_at(position + i * step, results[i]); }
     }
 }
 
@@ -226,21 +212,15 @@ bool is_done_quickly(Position position, uint chunk, Fours loaded, uint end) {
             run = quick_with_element(run, four[j], seen);
         }
     }
-    if (!is_quick_right(seen)) {
-        has_slow_path = 1u;
-    }
+    if (!is_quick_right(seen)) { has_slow_path = 1u; }
     // Runs of a block: what the run before and those before it come to. The block's first lane finds what the whole block comes to.
     bool is_followed = chunk + 1u < parameters.chunks;
     uint number = position.lane % 16u;
     SHARE_QUICK(0, position.slot, run)
     barrier();
-    if (has_slow_path != 0u) {
-        return false;
-    }
+    if (has_slow_path != 0u) { return false; }
     QuickState of_four = run;
-    if (LANES_OF_CHUNK > 1u) {
-        of_four = first_rounds(run, position.slot, number, position.next_slot);
-    }
+    if (LANES_OF_CHUNK > 1u) { of_four = first_rounds(run, position.slot, number, position.next_slot); }
     SHARE_QUICK(1, position.slot, of_four)
     barrier();
     uint last = last_lane_of_block(position) - (position.lane - number);
@@ -248,9 +228,7 @@ bool is_done_quickly(Position position, uint chunk, Fours loaded, uint end) {
     uint previous_slot = min(position.slot + previous * position.next_slot - number * position.next_slot, GROUP_SIZE - 1u);
     QuickState before_run = second_rounds(QUICK_AT(1, previous_slot), previous_slot, previous / 4u, 4u * position.next_slot);
     QuickState of_chunk = before_run; // in the first lane
-    if (number == 0u) {
-        before_run = NO_QUICK_STATE;
-    }
+    if (number == 0u) { before_run = NO_QUICK_STATE; }
     QuickState before_block = NO_QUICK_STATE;
     if (LANES_OF_CHUNK > 16u) {
         uint block = position.lane / 16u;
@@ -264,21 +242,13 @@ bool is_done_quickly(Position position, uint chunk, Fours loaded, uint end) {
             SHARE_QUICK(1, position.slot, of_blocks)
         }
         barrier();
-        if (block != 0u) {
-            before_block = sum_of_blocks(block - 1u, first_of_chunk, position.next_slot);
-        }
-        if (is_followed && position.lane == 0u) {
-            of_chunk = sum_of_blocks(15u, first_of_chunk, position.next_slot);
-        }
+        if (block != 0u) { before_block = sum_of_blocks(block - 1u, first_of_chunk, position.next_slot); }
+        if (is_followed && position.lane == 0u) { of_chunk = sum_of_blocks(15u, first_of_chunk, position.next_slot); }
     }
     QuickState before = NO_QUICK_STATE;
-    if (chunk != 0u) {
-        before = quick_carry_of(chunk, position.row);
-    }
+    if (chunk != 0u) { before = quick_carry_of(chunk, position.row); }
     before = quick_joined(quick_joined(before, before_block), before_run);
-    if (is_followed && position.lane == 0u) {
-        note_quick_total(chunk, position.row, of_chunk);
-    }
+    if (is_followed && position.lane == 0u) { note_quick_total(chunk, position.row, of_chunk); }
     run = NO_QUICK_STATE;
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         uvec4 four = FOUR_OF_RUN(i);
@@ -323,16 +293,12 @@ void do_carefully(Position position, uint chunk, uint first, uint end) {
     State run = run_state(first, end);
     with_those_before(run, position.slot, position.lane % 16u, position.next_slot, LANES_OF_CHUNK);
     State before_run = EMPTY_STATE;
-    if (position.lane % 16u != 0u) {
-        before_run = shared_state(position.slot - position.next_slot);
-    }
+    if (position.lane % 16u != 0u) { before_run = shared_state(position.slot - position.next_slot); }
     State before_block = EMPTY_STATE;
     if (LANES_OF_CHUNK > 16u) {
         State block_total = shared_state(last_slot_of_block(position));
         with_those_before(block_total, position.slot, position.lane / 16u, 16u * position.next_slot, (LANES_OF_CHUNK + 15u) / 16u);
-        if (position.lane >= 16u) {
-            before_block = shared_state(position.slot - 16u * position.next_slot);
-        }
+        if (position.lane >= 16u) { before_block = shared_state(position.slot - 16u * position.next_slot); }
     }
     if (chunk + 1u < parameters.chunks && position.lane == 0u) {
         note_total(chunk, position.row, shared_state(position.slot + (LANES_OF_CHUNK - 1u) * position.next_slot));
@@ -361,9 +327,7 @@ void main() {
         uint first = position.is_row ? chunk * size + position.lane * ELEMENTS_OF_RUN : 0u;
         if (is_quick) {
             is_quick = is_done_quickly(position, chunk, loaded_fours(position, chunk, end), end);
-            if (!is_quick) {
-                begin_carefully(position.slot);
-            }
+            if (!is_quick) { begin_carefully(position.slot); }
         }
         if (!is_quick) {
             do_carefully(position, chunk, first, end);

@@ -46,40 +46,28 @@ shared uint count;
 
 void collect(CANDIDATE candidate) {
     uint number = atomicAdd(count, 1u);
-    if (number < COLLECTED) {
-        collected[number] = candidate;
-    }
+    if (number < COLLECTED) { collected[number] = candidate; }
 }
 
 // How many of what was collected come before a candidate.
 uint rank_of(CANDIDATE candidate, uint total) {
     uint rank = 0u;
-    for (uint other = 0u; other < total; ++other) {
-        rank += comes_before(collected[other], candidate) ? 1u : 0u;
-    }
+    for (uint other = 0u; other < total; ++other) { rank += comes_before(collected[other], candidate) ? 1u : 0u; }
     return rank;
 }
 
 // The last leader of all that is kept, where those that do not come behind the limit are known to be few.
 void find_limit_among_all(uint lane, CANDIDATE leader) {
     barrier(); // all know that there are too many
-    if (lane == 0u) {
-        count = 0u;
-    }
+    if (lane == 0u) { count = 0u; }
     barrier();
-    if (!comes_before(limit, leader)) {
-        collect(leader);
-    }
+    if (!comes_before(limit, leader)) { collect(leader); }
     barrier();
     for (uint number = lane; number < count; number += INVOCATIONS) {
-        if (rank_of(collected[number], count) == parameters.kept - 1u) {
-            limit = collected[number];
-        }
+        if (rank_of(collected[number], count) == parameters.kept - 1u) { limit = collected[number]; }
     }
     barrier();
-    if (lane == 0u) {
-        count = 0u;
-    }
+    if (lane == 0u) { count = 0u; }
     barrier();
 }
 
@@ -97,9 +85,7 @@ void main() {
 #define LOAD_SURELY(n) keys[n] = KEY_OF(candidate_at(start, POSITION(n)));
 #define LOAD_IF_THERE(n) \
     keys[n] = KEY_OF(NO_CANDIDATE); \
-    if (POSITION(n) < end) { \
-        keys[n] = KEY_OF(candidate_at(start, POSITION(n))); \
-    }
+    if (POSITION(n) < end) { keys[n] = KEY_OF(candidate_at(start, POSITION(n))); }
     // A whole tile is read without a branch, so that nothing waits for the element before.
     if (end - first == REGISTERS * INVOCATIONS) {
         FOR_EACH_REGISTER(LOAD_SURELY)
@@ -117,9 +103,7 @@ void main() {
     }
     FOR_EACH_REGISTER(COMPARE_KEYS)
     CANDIDATE own = NO_CANDIDATE;
-    if (POSITION(0u) < end) {
-        own = CANDIDATE_OF(best, POSITION(best_at));
-    }
+    if (POSITION(0u) < end) { own = CANDIDATE_OF(best, POSITION(best_at)); }
 #else
     CANDIDATE own = NO_CANDIDATE;
 #define COMPARE(n) \
@@ -131,13 +115,9 @@ void main() {
 #endif
     // Lanes that have none differ, too: behind all others, so that there are as many leaders as lanes.
     CANDIDATE leader = own;
-    if (POSITION_OF(own) == 0xffffffffu) {
-        POSITION_OF(leader) -= INVOCATIONS - lane;
-    }
+    if (POSITION_OF(own) == 0xffffffffu) { POSITION_OF(leader) -= INVOCATIONS - lane; }
     leaders[lane] = leader;
-    if (lane == 0u) {
-        count = 0u;
-    }
+    if (lane == 0u) { count = 0u; }
     barrier();
     if (lane < FAMILIES) {
         CANDIDATE first_of_family = leader;
@@ -154,9 +134,7 @@ void main() {
         [[unroll]] for (uint other = 0u; other < FAMILIES; ++other) {
             rank += comes_before(leaders[other], candidate) ? 1u : 0u;
         }
-        if (rank == parameters.kept - 1u) {
-            limit = candidate;
-        }
+        if (rank == parameters.kept - 1u) { limit = candidate; }
     }
     barrier();
     // Lanes whose leader comes behind the limit have no element that does not. Others have seldom more than that one: a bit for each that may
@@ -174,31 +152,23 @@ void main() {
                 others &= others - 1u;
                 if (position < end) {
                     CANDIDATE candidate = candidate_at(start, position);
-                    if (!comes_before(last, candidate)) {
-                        collect(candidate);
-                    }
+                    if (!comes_before(last, candidate)) { collect(candidate); }
                 }
             }
         }
         barrier();
         is_done = count <= COLLECTED;
-        if (!is_done) {
-            find_limit_among_all(lane, leader);
-        }
+        if (!is_done) { find_limit_among_all(lane, leader); }
     }
     uint total = count;
     for (uint number = lane; number < total; number += INVOCATIONS) {
         CANDIDATE candidate = collected[number];
         uint rank = rank_of(candidate, total);
-        if (rank < parameters.kept && has_work) {
-            KEEP(rank, candidate);
-        }
+        if (rank < parameters.kept && has_work) { KEEP(rank, candidate); }
     }
 #ifndef WRITES_RESULTS
     for (uint number = total + lane; number < parameters.kept; number += INVOCATIONS) {
-        if (has_work) {
-            KEEP(number, NO_CANDIDATE);
-        }
+        if (has_work) { KEEP(number, NO_CANDIDATE); }
     }
 #endif
 }

@@ -89,12 +89,8 @@ uint gradient_of(uint number) {
     }
     uint end_round = IN_PARTS ? parameters.round + 1u : ROUNDS;
     for (uint round = IN_PARTS ? parameters.round : 0u; round < end_round; ++round) {
-        if (round != ADD_ALL && !needs_scaling(gradient)) {
-            break;
-        }
-        if (round == ADD_SCALED && (!IN_PARTS || parameters.first == 0u)) {
-            gradient.sum = Double(0.0, 0.0);
-        }
+        if (round != ADD_ALL && !needs_scaling(gradient)) { break; }
+        if (round == ADD_SCALED && (!IN_PARTS || parameters.first == 0u)) { gradient.sum = Double(0.0, 0.0); }
         FOR_EACH_ADDEND(number, TAKE)
     }
     if (IN_PARTS) {
@@ -110,9 +106,7 @@ uint gradient_of(uint number) {
 #if OUTPUT_BITS == 16
     return found != 0u ? float16_from_float32(infinite) : float16_from_number(rounded_to_odd(gradient.sum));
 #else
-    if (found != 0u) {
-        return infinite;
-    }
+    if (found != 0u) { return infinite; }
     int scaled = LARGEST_EXPONENT + 254 - int(gradient.exponent);
     return times_power_of_two(floatBitsToUint(gradient.sum.high), needs_scaling(gradient) ? -scaled : 0);
 #endif

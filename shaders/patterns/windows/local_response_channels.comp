@@ -106,9 +106,7 @@ uint run_in_loop(uint first, uint location) {
     uint end = min(CHANNELS - first, CHANNELS_OF_RUN) + (TAPS - 1u);
     for (uint tap = 0u; tap < end; ++tap) {
         uvec4 newest = uvec4(0u);
-        if (first + tap - BEFORE < CHANNELS) {
-            newest = four_of(location + (tap - BEFORE) * PLANE_FOURS);
-        }
+        if (first + tap - BEFORE < CHANNELS) { newest = four_of(location + (tap - BEFORE) * PLANE_FOURS); }
         vec4 square = squares_of(newest);
         if (tap + 1u >= TAPS) {
             uint own = tap + 1u - TAPS;
@@ -137,9 +135,7 @@ uint run_written_out(uint first, uint location) {
     vec4 squares[CHANNELS_OF_RUN + MOST_BEHIND];
     [[unroll]] for (uint tap = 0u; tap < CHANNELS_OF_RUN + MOST_BEHIND; ++tap) {
         numbers[tap] = uvec4(0u);
-        if (first + tap - BEFORE < CHANNELS) {
-            numbers[tap] = four_of(location + (tap - BEFORE) * PLANE_FOURS);
-        }
+        if (first + tap - BEFORE < CHANNELS) { numbers[tap] = four_of(location + (tap - BEFORE) * PLANE_FOURS); }
         squares[tap] = squares_of(numbers[tap]);
     }
     uint slow = 0u;

@@ -106,9 +106,7 @@ void add_output(inout TermSum sum, Pairing pairing, uint channel) {
     uint outputs = parameters.output_height * parameters.output_width;
     uint at = BASE_WORD(tables) + parameters.winners + 2u * (pairing.number + channel * outputs);
     uvec2 winner = uvec2(words_tables[at], words_tables[at + 1u]);
-    if (winner.x == NOWHERE) {
-        return;
-    }
+    if (winner.x == NOWHERE) { return; }
     precise float weight = weight_along(winner.x, pairing.row_axis, parameters.height, pairing.y)
         * weight_along(winner.y, pairing.column_axis, parameters.width, pairing.x);
     if (!is_zero(weight)) {
@@ -118,9 +116,7 @@ void add_output(inout TermSum sum, Pairing pairing, uint channel) {
 #endif
 
 uint result_of(TermSum sum) {
-    if (is_special_sum(sum.flags)) {
-        return FORM(special_result, INPUT)(sum.flags);
-    }
+    if (is_special_sum(sum.flags)) { return FORM(special_result, INPUT)(sum.flags); }
     int exponent;
     Double total = sum_of_terms(sum, 1, exponent);
     return is_zero_number(total.high) ? 0u : FORM(result, INPUT)(total, exponent);
@@ -129,13 +125,9 @@ uint result_of(TermSum sum) {
 // From and to memory, where there is such a channel.
 #define BEGIN_CHANNEL(sum, number) \
     TermSum sum = EMPTY_SUM; \
-    if (IN_PARTS && (parameters.is_part & 1u) != 0u) { \
-        sum = sum_before(state + number * STATE_WORDS); \
-    }
+    if (IN_PARTS && (parameters.is_part & 1u) != 0u) { sum = sum_before(state + number * STATE_WORDS); }
 #define ADD_CHANNEL(sum, number) \
-    if (number < count) { \
-        add_output(sum, pairing, number); \
-    }
+    if (number < count) { add_output(sum, pairing, number); }
 #define END_CHANNEL(sum, number) \
     if (IN_PARTS && (parameters.is_part & 2u) != 0u) { \
         hand_on(state + number * STATE_WORDS, sum); \
@@ -186,9 +178,7 @@ bool reaches_any(uint region, uint first_element) {
     uvec2 rows;
     uvec2 columns;
     for (uint number = first_element; number < end; ++number) {
-        if (has_outputs(region, element_at(number), rows, columns)) {
-            return true;
-        }
+        if (has_outputs(region, element_at(number), rows, columns)) { return true; }
     }
     return false;
 }
@@ -196,9 +186,7 @@ bool reaches_any(uint region, uint first_element) {
 void find_reaching(uint first_region, uint first_element) {
     barrier(); // until all are through with those before
     uint index = index_in_group();
-    if (index < REGIONS_AT_ONCE / 32u) {
-        reaching[index] = 0u;
-    }
+    if (index < REGIONS_AT_ONCE / 32u) { reaching[index] = 0u; }
     barrier();
     uint region = first_region + index;
     if (region < parameters.end_region && reaches_any(region, first_element)) {
@@ -211,9 +199,7 @@ void find_reaching(uint first_region, uint first_element) {
 void add_region(inout TermSum sum_0, inout TermSum sum_1, inout TermSum sum_2, inout TermSum sum_3, uint region, Element element) {
     uvec2 rows;
     uvec2 columns;
-    if (!has_outputs(region, element, rows, columns)) {
-        return;
-    }
+    if (!has_outputs(region, element, rows, columns)) { return; }
     uint channel = element.channel;
     uint count = element.count;
     uint gradient_at = region * parameters.gradient_stride_0 + channel * parameters.gradient_stride_1;
@@ -226,9 +212,7 @@ void add_region(inout TermSum sum_0, inout TermSum sum_1, inout TermSum sum_2, i
             precise float weight = uintBitsToFloat(words_tables[weights + row * parameters.height + element.y])
                 * uintBitsToFloat(words_tables[weights + parameters.output_height * parameters.height
                     + column * parameters.width + element.x]);
-            if (floatBitsToUint(weight) == 0u) {
-                continue;
-            }
+            if (floatBitsToUint(weight) == 0u) { continue; }
             pairing.weight = weight;
 #else
             uint outputs = parameters.output_height * parameters.output_width;

@@ -66,9 +66,7 @@ uint number_bits(uint x) { return floatBitsToUint(float(int(x))); }
 // |size| / outputs, rounded up.
 uint samples_for(uint size, uint outputs) {
     uint share = divide_f32(size & MAGNITUDE_F32, number_bits(outputs));
-    if (share >= 0x4b800000u) {
-        return 1u << 24;
-    }
+    if (share >= 0x4b800000u) { return 1u << 24; }
     uint whole = whole_of(uintBitsToFloat(share));
     precise float rest = uintBitsToFloat(share) - float(int(whole));
     return whole + uint(floatBitsToInt(rest) > 0);
@@ -83,9 +81,7 @@ Axis axis_of(uint region, uint member, uint scale, uint outputs, uint most) {
     }
     uint samples = min(max(samples_for(size, outputs), parameters.fewest), most);
     uint steps = samples * outputs - parameters.reaches_corners;
-    if (steps == 0u) {
-        return Axis(samples, true, add_f32(start, multiply_f32(size, 0x3f000000u)), 0u);
-    }
+    if (steps == 0u) { return Axis(samples, true, add_f32(start, multiply_f32(size, 0x3f000000u)), 0u); }
     return Axis(samples, true, start, divide_f32(size, number_bits(steps)));
 }
 
@@ -115,9 +111,7 @@ uvec2 inside_of(uint number, Axis axis, uint extent) {
 
 void main() {
     uint number = invocation_index();
-    if (number >= parameters.entries) {
-        return;
-    }
+    if (number >= parameters.entries) { return; }
     uint entries = parameters.output_height + parameters.output_width;
     uint region = number / entries;
     uint entry = number % entries;
@@ -128,9 +122,7 @@ void main() {
         is_row ? parameters.output_height : parameters.output_width, is_row ? parameters.most_y : parameters.most_x);
     uint batch = batch_of(region);
     uvec2 inside = uvec2(0u);
-    if (axis.is_finite && batch < parameters.batches) {
-        inside = inside_of(location, axis, extent);
-    }
+    if (axis.is_finite && batch < parameters.batches) { inside = inside_of(location, axis, extent); }
     uint head = BASE_WORD(table) + region * 4u * (entries + 1u);
     fours_table[head / 4u + 1u + entry] = uvec4(inside, axis.start, axis.step);
     if (location == 0u) {

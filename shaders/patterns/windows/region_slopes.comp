@@ -128,17 +128,13 @@ void add_output(inout Slopes slopes, uint region, uint number, uint first, vec2 
     for (; tap < end; ++tap) {
         add_sample(slopes, begin, k, column.zw, row.zw, inverse, gradient);
         k.x += 1u;
-        if (k.x == column.y) {
-            k = uvec2(column.x, k.y + 1u);
-        }
+        if (k.x == column.y) { k = uvec2(column.x, k.y + 1u); }
     }
 #else
     uint outputs = parameters.channels * parameters.output_height * parameters.output_width;
     uint at = BASE_WORD(tables) + parameters.winners + 2u * (region * outputs + number);
     uvec2 winner = uvec2(words_tables[at + 1u], words_tables[at]);
-    if (winner.x != NOWHERE) {
-        add_sample(slopes, begin, winner, column.zw, row.zw, inverse, gradient);
-    }
+    if (winner.x != NOWHERE) { add_sample(slopes, begin, winner, column.zw, row.zw, inverse, gradient); }
 #endif
 }
 
@@ -152,18 +148,14 @@ void main() {
     uint at = BASE_WORD(sums) + item * WORDS_OF_PART;
     // No output has more samples than that; of so many the product does not fit.
     uint most = max(head.y, head.z) < 65536u ? head.y * head.z : 0xffffffffu;
-    if (parameters.first != 0u && parameters.first >= most) {
-        return;
-    }
+    if (parameters.first != 0u && parameters.first >= most) { return; }
     Slopes slopes = Slopes(EMPTY_SUM, EMPTY_SUM, EMPTY_SUM, EMPTY_SUM);
     if (parameters.first != 0u) {
         slopes = Slopes(sum_before(at), sum_before(at + 8u), sum_before(at + 16u), sum_before(at + 24u));
     }
     vec2 inverse = vec2(inverse_span(head.z, parameters.output_width), inverse_span(head.y, parameters.output_height));
     for (uint first = parameters.first; first < min(parameters.end, most); first += parameters.samples_at_once) {
-        for (uint number = begin; number < stop; ++number) {
-            add_output(slopes, region, number, first, inverse);
-        }
+        for (uint number = begin; number < stop; ++number) { add_output(slopes, region, number, first, inverse); }
     }
     hand_on(at, slopes.left);
     hand_on(at + 8u, slopes.top);

@@ -46,9 +46,7 @@ uint result_of(TermSum sum, uint scale, uvec4 head) {
     }
     int exponent;
     Double total = sum_of_terms(sum, 1, exponent);
-    if (is_zero_number(total.high) || (scale & MAGNITUDE_F32) == 0u) {
-        return 0u;
-    }
+    if (is_zero_number(total.high) || (scale & MAGNITUDE_F32) == 0u) { return 0u; }
     exponent += int((scale & MAGNITUDE_F32) >> 23) - 127;
     total = multiple_of(uintBitsToFloat(sign | ONE_F32 | (scale & 0x7fffffu)), total);
 #if IS_AVERAGE

@@ -117,9 +117,7 @@ Source source_of(uint element, out uint output_at) {
 // Stores four neighbours of one row, from a multiple of four elements on.
 void store_four_values(uint output_at, VALUE(OUTPUT) a, VALUE(OUTPUT) b, VALUE(OUTPUT) c, VALUE(OUTPUT) d) {
     uint words[OUTPUT_BITS / 8];
-    for (int i = 0; i < OUTPUT_BITS / 8; ++i) {
-        words[i] = 0u;
-    }
+    for (int i = 0; i < OUTPUT_BITS / 8; ++i) { words[i] = 0u; }
     INSERT(OUTPUT_BITS, words, 0u, a);
     INSERT(OUTPUT_BITS, words, 1u, b);
     INSERT(OUTPUT_BITS, words, 2u, c);
@@ -169,16 +167,12 @@ bool has_doubled_block(Source source, uint output_at);
 void store_block(uint item) {
     uint output_at;
     Source source = source_of(item * 4u, output_at);
-    if (IS_DOUBLED && has_doubled_block(source, output_at)) {
-        return;
-    }
+    if (IS_DOUBLED && has_doubled_block(source, output_at)) { return; }
     Columns columns = columns_from(source.a);
     for (uint block = 0u; block < 2u; ++block) {
         bool is_stored = source.b < OUTPUT_ROWS && has_block(source, output_at, columns);
         for (uint row = 0u; row < 4u; ++row) {
-            if (!is_stored && source.b < OUTPUT_ROWS) {
-                store_row_of_four(source, output_at);
-            }
+            if (!is_stored && source.b < OUTPUT_ROWS) { store_row_of_four(source, output_at); }
             source.b += 1u;
             output_at += ROW_OUTPUT_STEP;
         }

@@ -34,9 +34,7 @@ uint element_from(float location);
 
 void main() {
     uint entry = invocation_index();
-    if (entry >= parameters.entries) {
-        return;
-    }
+    if (entry >= parameters.entries) { return; }
     Resampled axis = Resampled(uintBitsToFloat(SCALE), uintBitsToFloat(INVERSE), uintBitsToFloat(INPUT_OFFSET),
         uintBitsToFloat(OUTPUT_OFFSET), uintBitsToFloat(LAST));
     uint low = 0u;

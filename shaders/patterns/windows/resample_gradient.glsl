@@ -41,9 +41,7 @@ layout(constant_id = 4) const uint LEAST_MAGNITUDE = 0u;
     layout(constant_id = first_id + 7) const uint LAST_##axis = 0u; \
     layout(constant_id = first_id + 8) const uint BEGINS_##axis = 0u; \
     float weight_along_##axis(uint at, uint element) { \
-        if (!IS_RESAMPLED_##axis || !IS_LINEAR) { \
-            return 1.0; \
-        } \
+        if (!IS_RESAMPLED_##axis || !IS_LINEAR) { return 1.0; } \
         Between between_ = between(location_of(at, Resampled(uintBitsToFloat(SCALE_##axis), uintBitsToFloat(INVERSE_##axis), \
             uintBitsToFloat(INPUT_OFFSET_##axis), uintBitsToFloat(OUTPUT_OFFSET_##axis), uintBitsToFloat(LAST_##axis)))); \
         precise float rest = 1.0 - between_.fraction; \

@@ -64,9 +64,7 @@ uint sample_of(SampleRow row, float location) {
     uvec4 bits = uvec4(ELEMENT(at), ELEMENT(at + right), ELEMENT(at + row.below), ELEMENT(at + row.below + right));
     uint result = weighted_four(bits, column.fraction, row.fraction);
 #if INPUT_BITS == 32
-    if (has_tiny(bits)) {
-        result = weighted_four_slowly(bits, column.fraction, row.fraction);
-    }
+    if (has_tiny(bits)) { result = weighted_four_slowly(bits, column.fraction, row.fraction); }
 #endif
     return without_denormal(result);
 }
@@ -106,9 +104,7 @@ void hand_on(uint at, Found found) {
 }
 Found with_sample(Found found, uint bits, uvec2 number) {
     int rank = rank_f32(bits, BELOW_ALL);
-    if (rank > found.rank || found.sample_number.x == NOWHERE) {
-        return Found(rank, number);
-    }
+    if (rank > found.rank || found.sample_number.x == NOWHERE) { return Found(rank, number); }
     return found;
 }
 
@@ -126,9 +122,7 @@ Found with_sample(Found found, uint bits, uvec2 number) { return max(found, rank
 
 uint number_of(int rank) { return rank == BELOW_ALL ? NAN_F32 : uint(rank ^ ((rank >> 31) & 0x7fffffff)); }
 uint result_of(Found found, Counts counts) {
-    if (!is_zero_number(counts.outside.high)) {
-        found = with_sample(found, parameters.outside, uvec2(0u));
-    }
+    if (!is_zero_number(counts.outside.high)) { found = with_sample(found, parameters.outside, uvec2(0u)); }
 #if INPUT_BITS == 32
     return number_of(found);
 #else
@@ -157,17 +151,11 @@ Found with_sample(Found found, uint bits, uvec2 number) {
 }
 
 uint result_of(Found found, Counts counts) {
-    if (!is_zero_number(counts.outside.high)) {
-        add_multiple(found, parameters.outside, counts.outside);
-    }
-    if (is_special_sum(found.flags)) {
-        return FORM(special_result, INPUT)(found.flags);
-    }
+    if (!is_zero_number(counts.outside.high)) { add_multiple(found, parameters.outside, counts.outside); }
+    if (is_special_sum(found.flags)) { return FORM(special_result, INPUT)(found.flags); }
     int exponent;
     Double total = sum_of_terms(found, 1, exponent);
-    if (is_zero_number(total.high)) {
-        return 0u;
-    }
+    if (is_zero_number(total.high)) { return 0u; }
     Double average;
     if (floatBitsToInt(counts.all.high) < 0x45800000) { // 4096
         Double words = quotient_by_few(total, counts.all.high);
@@ -244,9 +232,7 @@ bool is_quick_average(Elements all, Pair y, Pair x, out uint result) {
 
 void main() {
     uint number = invocation_index();
-    if (number >= parameters.elements) {
-        return;
-    }
+    if (number >= parameters.elements) { return; }
     uint element = parameters.first_element + number;
     uint x = element % parameters.output_width;
     uint y = element / parameters.output_width % parameters.output_height;
@@ -259,14 +245,10 @@ void main() {
     uint columns = column.y - column.x;
     uint samples = rows * columns;
     uint tap = IN_PARTS ? parameters.first : 0u;
-    if (tap > 0u && samples <= tap) {
-        return;
-    }
+    if (tap > 0u && samples <= tap) { return; }
     Found found = NOTHING;
     uint state = BASE_WORD(state) + STATE_WORDS * number;
-    if (tap > 0u) {
-        found = found_before(state);
-    }
+    if (tap > 0u) { found = found_before(state); }
     uvec4 head = fours_table[at];
     uint begin = head.x * parameters.input_stride_0 + channel * parameters.input_stride_1;
 #if HAS_QUICK_AVERAGES

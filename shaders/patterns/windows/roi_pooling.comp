@@ -87,9 +87,7 @@ uint batch_of(uint region) {
 
 void main() {
     uint element = invocation_index();
-    if (element >= parameters.elements) {
-        return;
-    }
+    if (element >= parameters.elements) { return; }
     uint x = element % POOLED_WIDTH;
     uint y = element / POOLED_WIDTH % POOLED_HEIGHT;
     uint channel = element / (POOLED_WIDTH * POOLED_HEIGHT) % CHANNELS;
@@ -100,15 +98,11 @@ void main() {
     uint columns = uint(across.end - across.first);
     uint taps = batch < BATCHES ? columns * uint(down.end - down.first) : 0u;
     uint first = parameters.first_tap;
-    if (first > 0u && taps <= first) {
-        return;
-    }
+    if (first > 0u && taps <= first) { return; }
     uint at = BASE(INPUT_BITS, output) + region * OUTPUT_STRIDE_0 + channel * OUTPUT_STRIDE_1 + y * OUTPUT_STRIDE_2
         + x * OUTPUT_STRIDE_3;
     int largest = BELOW_ALL;
-    if (first > 0u) {
-        largest = FORM(order, INPUT)(LOAD(INPUT, words_output, at));
-    }
+    if (first > 0u) { largest = FORM(order, INPUT)(LOAD(INPUT, words_output, at)); }
     uint begin = BASE(INPUT_BITS, input) + batch * INPUT_STRIDE_0 + channel * INPUT_STRIDE_1;
     uint end = min(taps, first + TAPS);
     for (uint tap = first; tap < end; ++tap) {

@@ -98,9 +98,7 @@
 // The result of a window that has an infinity or a NaN in it, by what was found.
 uint special_result(uint found) {
 #ifdef HAS_SIGN
-    if (found == IS_NEGATIVE_INFINITE) {
-        return SIGN(SUM_TYPE) | INFINITY(SUM_TYPE);
-    }
+    if (found == IS_NEGATIVE_INFINITE) { return SIGN(SUM_TYPE) | INFINITY(SUM_TYPE); }
     return found == IS_INFINITE ? INFINITY(SUM_TYPE) : NAN(SUM_TYPE);
 #else
     return (found & IS_NAN) == 0u ? INFINITY(SUM_TYPE) : NAN(SUM_TYPE);
@@ -126,9 +124,7 @@ uint scaled_result(Window window, Double sum, int exponent) {
 }
 
 uint quick_result(Window window, Double sum) {
-    if (TAPS_OF_WINDOW <= FEW_TAPS) {
-        sum = two_sum(sum.high, sum.low);
-    }
+    if (TAPS_OF_WINDOW <= FEW_TAPS) { sum = two_sum(sum.high, sum.low); }
     Double result = RESULT_OF(sum, window);
     return ROUNDED(SUM_TYPE, result);
 }
@@ -161,27 +157,21 @@ uint window_sum_in_parts(Window window) {
     bool is_scaled = largest < INFINITY_F32 && needs_scaling(largest, smallest_less_one);
     int exponent = scaling_exponent(largest);
     if (parameters.round == 1u && is_scaled) {
-        if (parameters.first_tap == 0u) {
-            sum = Double(0.0, 0.0);
-        }
+        if (parameters.first_tap == 0u) { sum = Double(0.0, 0.0); }
         if (!is_scaled_sum_zero(largest)) {
             FOR_EACH_TAP_IN_PART(window, TAKE_SCALED)
         }
     }
     STATE(0u) = floatBitsToUint(sum.high);
     STATE(1u) = floatBitsToUint(sum.low);
-    if (largest >= INFINITY_F32) {
-        return special_result(found);
-    }
+    if (largest >= INFINITY_F32) { return special_result(found); }
     return is_scaled ? scaled_result(window, sum, exponent) : quick_result(window, sum);
 }
 #endif
 
 uint window_sum(Window window) {
 #ifndef WINDOW_IS_GIVEN
-    if (IN_PARTS) {
-        return window_sum_in_parts(window);
-    }
+    if (IN_PARTS) { return window_sum_in_parts(window); }
 #endif
     uint largest = 0u;
     uint smallest_less_one = 0xffffffffu;

@@ -135,13 +135,9 @@ def compare(call: Call) -> Array:
 
 
 _LOGICAL: dict[str, Callable[..., Array]] = {
-    "And": np.logical_and,
-    "Or": np.logical_or,
-    "Xor": np.logical_xor,
-    "BitwiseAnd": np.bitwise_and,
-    "BitwiseOr": np.bitwise_or,
-    "BitwiseXor": np.bitwise_xor,
-}
+    "And": np.logical_and, "Or": np.logical_or, "Xor": np.logical_xor, "BitwiseAnd": np.bitwise_and,
+    "BitwiseOr": np.bitwise_or, "BitwiseXor": np.bitwise_xor,
+}  # fmt: skip
 
 
 @computes("And", "Or", "Xor", counts=MASKS)

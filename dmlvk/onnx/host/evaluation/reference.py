@@ -52,14 +52,9 @@ COMPARED: dict[tuple[str, str], tuple[int, ...]] = {
 """By domain and operator, the versions in which it was defined anew."""
 
 OF_BFLOAT16: dict[tuple[str, str], tuple[int, ...]] = {
-    ("", "Attention"): (23, 24, 25),
-    ("", "Celu"): (28,),
-    ("", "Einsum"): (28,),
-    ("", "Elu"): (22,),
-    ("", "MatMul"): (13,),
-    ("", "Softmax"): (13,),
-    ("", "Unique"): (28,),
-}
+    ("", "Attention"): (23, 24, 25), ("", "Celu"): (28,), ("", "Einsum"): (28,), ("", "Elu"): (22,),
+    ("", "MatMul"): (13,), ("", "Softmax"): (13,), ("", "Unique"): (28,),
+}  # fmt: skip
 """Those that are computed so where they read BFLOAT16, which ONNX Runtime's CPU package would compute in FLOAT."""
 
 

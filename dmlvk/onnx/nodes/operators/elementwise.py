@@ -15,31 +15,11 @@ from dmlvk.onnx.nodes.values import DATA_TYPES, NotOnDevice, Tensor, broadcast_s
 from dmlvk.operators import IsInfinityMode, RoundingMode
 
 _UNARY = {
-    "Abs": "ABS",
-    "Acos": "ACOS",
-    "Acosh": "ACOSH",
-    "Asin": "ASIN",
-    "Asinh": "ASINH",
-    "Atan": "ATAN",
-    "Atanh": "ATANH",
-    "BitwiseNot": "BIT_NOT",
-    "Ceil": "CEIL",
-    "Cos": "COS",
-    "Cosh": "COSH",
-    "Erf": "ERF",
-    "Exp": "EXP",
-    "Floor": "FLOOR",
-    "Log": "LOG",
-    "Neg": "NEGATE",
-    "Not": "LOGICAL_NOT",
-    "Reciprocal": "RECIP",
-    "Sign": "SIGN",
-    "Sin": "SIN",
-    "Sinh": "SINH",
-    "Sqrt": "SQRT",
-    "Tan": "TAN",
-    "Tanh": "TANH",
-}
+    "Abs": "ABS", "Acos": "ACOS", "Acosh": "ACOSH", "Asin": "ASIN", "Asinh": "ASINH", "Atan": "ATAN",
+    "Atanh": "ATANH", "BitwiseNot": "BIT_NOT", "Ceil": "CEIL", "Cos": "COS", "Cosh": "COSH", "Erf": "ERF",
+    "Exp": "EXP", "Floor": "FLOOR", "Log": "LOG", "Neg": "NEGATE", "Not": "LOGICAL_NOT", "Reciprocal": "RECIP",
+    "Sign": "SIGN", "Sin": "SIN", "Sinh": "SINH", "Sqrt": "SQRT", "Tan": "TAN", "Tanh": "TANH",
+}  # fmt: skip
 
 _BINARY = {
     "Add": "ADD",

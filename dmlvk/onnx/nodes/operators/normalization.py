@@ -6,7 +6,7 @@ import math
 
 from onnx import TensorProto
 
-from dmlvk.kernels.rows.residual_normalization import BUFFERS
+from dmlvk.kernels.rows.normalization import BUFFERS
 from dmlvk.onnx.nodes import batch_rules as batches
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Node, translates

@@ -57,13 +57,9 @@ def _quantized(node: Node, tensor: Tensor, index: int, element: int) -> Tensor:
 
 
 _SUM_BY = (
-    "ELEMENT_WISE_QUANTIZED_LINEAR_ADD",
-    "CAST",
-    "ELEMENT_WISE_IDENTITY",
-    "ELEMENT_WISE_MULTIPLY",
-    "ELEMENT_WISE_ADD",
-    "ELEMENT_WISE_ROUND",
-)
+    "ELEMENT_WISE_QUANTIZED_LINEAR_ADD", "CAST", "ELEMENT_WISE_IDENTITY", "ELEMENT_WISE_MULTIPLY",
+    "ELEMENT_WISE_ADD", "ELEMENT_WISE_ROUND",
+)  # fmt: skip
 
 
 @translates("QLinearAdd", by=_SUM_BY, domain=MICROSOFT)
