@@ -184,8 +184,14 @@ def check(python: str, output: Path, folder: Path) -> str:
     """
     programs = made_environment(folder / "env", python)
     install: list[str | Path] = [
-        programs / "python", "-m", "pip", "install", "--quiet", "--only-binary=:all:", "--no-cache-dir",
-    ]  # fmt: skip
+        programs / "python",
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--only-binary=:all:",
+        "--no-cache-dir",
+    ]
     run([*install, "--find-links", output, "dmlvk"], folder=folder)
     return run([programs / "python", "-c", FIRST_RESULT], folder=folder).strip()
 

@@ -53,20 +53,44 @@ def _floats(rank: int) -> Callable[[torch.Tensor], bool]:
 
 
 _OF_ONE: list[Callable[[torch.Tensor], torch.Tensor]] = [
-    torch.tanh, torch.sigmoid, torch.relu, torch.exp2, torch.sin, torch.erf, torch.abs, functional.gelu,
-    functional.silu, functional.softplus, functional.hardswish, lambda x: x.clamp(-0.7, 0.9),
-    lambda x: (x * x + 0.5).rsqrt(), lambda x: (x.abs() + 0.1).log(), lambda x: x.pow(3), lambda x: 1.5 - x / 3,
-]  # fmt: skip
+    torch.tanh,
+    torch.sigmoid,
+    torch.relu,
+    torch.exp2,
+    torch.sin,
+    torch.erf,
+    torch.abs,
+    functional.gelu,
+    functional.silu,
+    functional.softplus,
+    functional.hardswish,
+    lambda x: x.clamp(-0.7, 0.9),
+    lambda x: (x * x + 0.5).rsqrt(),
+    lambda x: (x.abs() + 0.1).log(),
+    lambda x: x.pow(3),
+    lambda x: 1.5 - x / 3,
+]
 
 _OF_TWO: list[Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = [
-    torch.add, torch.sub, torch.mul, torch.maximum, torch.minimum, lambda a, b: a / (b * b + 1),
-    lambda a, b: torch.where(a > b, a, b * 0.5), lambda a, b: torch.addcmul(a, a, b, value=0.3),
-    lambda a, b: torch.lerp(a, b, 0.3), torch.atan2,
-]  # fmt: skip
+    torch.add,
+    torch.sub,
+    torch.mul,
+    torch.maximum,
+    torch.minimum,
+    lambda a, b: a / (b * b + 1),
+    lambda a, b: torch.where(a > b, a, b * 0.5),
+    lambda a, b: torch.addcmul(a, a, b, value=0.3),
+    lambda a, b: torch.lerp(a, b, 0.3),
+    torch.atan2,
+]
 
 _INPLACE: list[Callable[[torch.Tensor], torch.Tensor]] = [
-    lambda x: x.mul_(0.5), lambda x: x.add_(1), lambda x: x.tanh_(), lambda x: x.clamp_(min=-0.5), lambda x: x.neg_(),
-]  # fmt: skip
+    lambda x: x.mul_(0.5),
+    lambda x: x.add_(1),
+    lambda x: x.tanh_(),
+    lambda x: x.clamp_(min=-0.5),
+    lambda x: x.neg_(),
+]
 
 
 def _of_one(dice: random.Random, pool: list[torch.Tensor]) -> Step:
@@ -99,11 +123,19 @@ def _along(dice: random.Random, pool: list[torch.Tensor]) -> Step:
     index = _any(dice, pool, _floats(1))
     axis = dice.randrange(-pool[index].dim(), pool[index].dim())
     kinds: list[Callable[[torch.Tensor], torch.Tensor]] = [
-        lambda x: x.softmax(axis), lambda x: x.log_softmax(axis), lambda x: x.cumsum(axis), lambda x: x.flip(axis),
-        lambda x: x.roll(1, axis), lambda x: x.sort(axis).values, lambda x: x.topk(1, axis).values,
-        lambda x: functional.normalize(x, dim=axis), lambda x: x.diff(dim=axis), lambda x: torch.cat([x, x * 2], axis),
-        lambda x: torch.stack([x, -x], axis), lambda x: x.cumprod(axis),
-    ]  # fmt: skip
+        lambda x: x.softmax(axis),
+        lambda x: x.log_softmax(axis),
+        lambda x: x.cumsum(axis),
+        lambda x: x.flip(axis),
+        lambda x: x.roll(1, axis),
+        lambda x: x.sort(axis).values,
+        lambda x: x.topk(1, axis).values,
+        lambda x: functional.normalize(x, dim=axis),
+        lambda x: x.diff(dim=axis),
+        lambda x: torch.cat([x, x * 2], axis),
+        lambda x: torch.stack([x, -x], axis),
+        lambda x: x.cumprod(axis),
+    ]
     function = dice.choice(kinds)
     return lambda pool: function(pool[index])
 
@@ -116,12 +148,17 @@ def _view(dice: random.Random, pool: list[torch.Tensor]) -> Step:
     start, step = dice.randrange(size), dice.choice([1, 1, 2])
     order = dice.sample(range(x.dim()), x.dim())
     kinds: list[Callable[[torch.Tensor], torch.Tensor]] = [
-        lambda x: x.transpose(axis, other), lambda x: x.permute(order),
-        lambda x: x[(slice(None),) * axis + (slice(start, None, step),)], lambda x: x.select(axis, start),
-        lambda x: x.unsqueeze(axis), lambda x: x.flatten(), lambda x: x.reshape(x.shape[0], -1),
-        lambda x: x.narrow(axis, start, size - start), lambda x: x.unsqueeze(0).expand(2, *x.shape),
+        lambda x: x.transpose(axis, other),
+        lambda x: x.permute(order),
+        lambda x: x[(slice(None),) * axis + (slice(start, None, step),)],
+        lambda x: x.select(axis, start),
+        lambda x: x.unsqueeze(axis),
+        lambda x: x.flatten(),
+        lambda x: x.reshape(x.shape[0], -1),
+        lambda x: x.narrow(axis, start, size - start),
+        lambda x: x.unsqueeze(0).expand(2, *x.shape),
         lambda x: x.chunk(2, axis)[0],
-    ]  # fmt: skip
+    ]
     function = dice.choice(kinds)
     return lambda pool: function(pool[index])
 
@@ -158,10 +195,19 @@ def _picked(dice: random.Random, pool: list[torch.Tensor]) -> Step:
 def _whole(dice: random.Random, pool: list[torch.Tensor]) -> Step:
     index = _any(dice, pool, lambda value: not value.is_floating_point() and value.dtype is not torch.bool)
     kinds: list[Callable[[torch.Tensor], torch.Tensor]] = [
-        lambda x: x * 3 - 1, lambda x: x // 2, lambda x: x % 3, lambda x: (x > 1).to(torch.int64) + x,
-        lambda x: x.bitwise_and(3), lambda x: x.clamp(-2, 2), lambda x: -x, lambda x: x.float() * 0.25,
-        lambda x: x.sum(0), lambda x: x.to(torch.int32), lambda x: (x == 1).any(0), lambda x: (x > -3).all(-1),
-    ]  # fmt: skip
+        lambda x: x * 3 - 1,
+        lambda x: x // 2,
+        lambda x: x % 3,
+        lambda x: (x > 1).to(torch.int64) + x,
+        lambda x: x.bitwise_and(3),
+        lambda x: x.clamp(-2, 2),
+        lambda x: -x,
+        lambda x: x.float() * 0.25,
+        lambda x: x.sum(0),
+        lambda x: x.to(torch.int32),
+        lambda x: (x == 1).any(0),
+        lambda x: (x > -3).all(-1),
+    ]
     function = dice.choice(kinds)
     return lambda pool: function(pool[index])
 

@@ -14,14 +14,35 @@ import dmlvk.functions
 F: Any = dmlvk.functions  # some of what is asked of it is not there
 _DATA_TYPES = ("f4", "f4", "f4", "f2", "f8", "i4", "i8", "u1", "?", "c8", "U3", "O", "M8[s]")
 _STRANGE: tuple[Any, ...] = (
-    None, -1, 0, 1, 2, 9, 2**40, 0.5, float("nan"), "x", "", (), [0, 0], (0, 5), {}, {0: 1}, {7: 1},
-)  # fmt: skip
+    None,
+    -1,
+    0,
+    1,
+    2,
+    9,
+    2**40,
+    0.5,
+    float("nan"),
+    "x",
+    "",
+    (),
+    [0, 0],
+    (0, 5),
+    {},
+    {0: 1},
+    {7: 1},
+)
 _BOUNDARIES: tuple[Any, ...] = (None, "none", "reflect", "periodic", "nearest", 0, 1.5, "x", [], float("nan"))
 _FUNCTIONS: tuple[Callable[..., Any], ...] = (
-    lambda x: F.relu(2 * x + 1), lambda x: F.reduce(x, function=dml.ReduceFunction.SUM, axes=[0]),
-    lambda x: {"a": x + 1, "b": F.exp(x)}, lambda x: F.softmax(x, axes=[1]), lambda x: x[:, :3], lambda x: None,
-    lambda x: [x, x], lambda x, y: x + y,
-)  # fmt: skip
+    lambda x: F.relu(2 * x + 1),
+    lambda x: F.reduce(x, function=dml.ReduceFunction.SUM, axes=[0]),
+    lambda x: {"a": x + 1, "b": F.exp(x)},
+    lambda x: F.softmax(x, axes=[1]),
+    lambda x: x[:, :3],
+    lambda x: None,
+    lambda x: [x, x],
+    lambda x, y: x + y,
+)
 
 
 def dask_array(seed: int, device: dml.Device) -> str:

@@ -128,8 +128,24 @@ def _changed_tensor(tensor: dml.TensorDesc, choose: random.Random) -> dml.Tensor
 
 
 _GRAPH_STRANGE: tuple[Any, ...] = (
-    None, -1, 0, 1, 2, 3, 7, 2**31, 2**32 - 1, 2**32, 2**64, 0.5, True, "x", "", [], np.int64(1),
-)  # fmt: skip
+    None,
+    -1,
+    0,
+    1,
+    2,
+    3,
+    7,
+    2**31,
+    2**32 - 1,
+    2**32,
+    2**64,
+    0.5,
+    True,
+    "x",
+    "",
+    [],
+    np.int64(1),
+)
 
 _PARTS = ("nodes", "input_edges", "output_edges", "intermediate_edges")
 
@@ -186,8 +202,15 @@ def _change_inputs(inputs: dict[Any, Any], choose: random.Random) -> None:
     name = choose.choice(sorted(inputs))
     array = inputs.pop(name)
     others = (
-        None, "x", 3, array[:1], array[..., None], array.astype(np.complex64), array.astype(object), [[1], [1, 2]],
-    )  # fmt: skip
+        None,
+        "x",
+        3,
+        array[:1],
+        array[..., None],
+        array.astype(np.complex64),
+        array.astype(object),
+        [[1], [1, 2]],
+    )
     inputs[choose.choice((name, name, name, "nothing", 3))] = choose.choice((*others, array.T, array[..., ::-1]))
 
 

@@ -9,21 +9,31 @@ from typing import Any
 from dmlvk.operators import IsInfinityMode, OperatorDesc, RoundingMode
 
 ATTRIBUTES: dict[str, dict[str, Any]] = {
-    "ELEMENT_WISE_CLIP": {"min": 0.25, "max": 0.75}, "ELEMENT_WISE_CLIP1": {"min": 0.25, "max": 0.75},
-    "ELEMENT_WISE_CLIP_GRAD": {"min": 0.25, "max": 0.75}, "ELEMENT_WISE_CLIP_GRAD1": {"min": 0.25, "max": 0.75},
+    "ELEMENT_WISE_CLIP": {"min": 0.25, "max": 0.75},
+    "ELEMENT_WISE_CLIP1": {"min": 0.25, "max": 0.75},
+    "ELEMENT_WISE_CLIP_GRAD": {"min": 0.25, "max": 0.75},
+    "ELEMENT_WISE_CLIP_GRAD1": {"min": 0.25, "max": 0.75},
     "ELEMENT_WISE_CONSTANT_POW": {"exponent": 2.5},
     "ELEMENT_WISE_IS_INFINITY": {"infinity_mode": IsInfinityMode.EITHER},
     "ELEMENT_WISE_ROUND": {"rounding_mode": RoundingMode.HALVES_TO_NEAREST_EVEN},
-    "ELEMENT_WISE_THRESHOLD": {"min": 0.5}, "ACTIVATION_CELU": {"alpha": 1.0}, "ACTIVATION_ELU": {"alpha": 1.0},
-    "ACTIVATION_HARD_SIGMOID": {"alpha": 1 / 6, "beta": 0.5}, "ACTIVATION_HARD_SWISH": {"alpha": 1 / 6, "beta": 0.5},
-    "ACTIVATION_LEAKY_RELU": {"alpha": 0.01}, "ACTIVATION_LINEAR": {"alpha": 0.3, "beta": 0.7},
+    "ELEMENT_WISE_THRESHOLD": {"min": 0.5},
+    "ACTIVATION_CELU": {"alpha": 1.0},
+    "ACTIVATION_ELU": {"alpha": 1.0},
+    "ACTIVATION_HARD_SIGMOID": {"alpha": 1 / 6, "beta": 0.5},
+    "ACTIVATION_HARD_SWISH": {"alpha": 1 / 6, "beta": 0.5},
+    "ACTIVATION_LEAKY_RELU": {"alpha": 0.01},
+    "ACTIVATION_LINEAR": {"alpha": 0.3, "beta": 0.7},
     "ACTIVATION_PARAMETRIC_SOFTPLUS": {"alpha": 0.5, "beta": 2.0},
     "ACTIVATION_SCALED_ELU": {"alpha": 1.6732632, "gamma": 1.0507010},
-    "ACTIVATION_SCALED_TANH": {"alpha": 1.7159, "beta": 2 / 3}, "ACTIVATION_SHRINK": {"bias": 0.5, "threshold": 0.5},
-    "ACTIVATION_SOFTPLUS": {"steepness": 1.0}, "ACTIVATION_SWISH": {"sigmoid_input_scale": 1.0},
-    "ACTIVATION_THRESHOLDED_RELU": {"alpha": 0.5}, "ACTIVATION_HARDMAX1": {"axes": (1,), "axis_count": 1},
-    "ACTIVATION_LOG_SOFTMAX1": {"axes": (1,), "axis_count": 1}, "ACTIVATION_SOFTMAX1": {"axes": (1,), "axis_count": 1},
-}  # fmt: skip
+    "ACTIVATION_SCALED_TANH": {"alpha": 1.7159, "beta": 2 / 3},
+    "ACTIVATION_SHRINK": {"bias": 0.5, "threshold": 0.5},
+    "ACTIVATION_SOFTPLUS": {"steepness": 1.0},
+    "ACTIVATION_SWISH": {"sigmoid_input_scale": 1.0},
+    "ACTIVATION_THRESHOLDED_RELU": {"alpha": 0.5},
+    "ACTIVATION_HARDMAX1": {"axes": (1,), "axis_count": 1},
+    "ACTIVATION_LOG_SOFTMAX1": {"axes": (1,), "axis_count": 1},
+    "ACTIVATION_SOFTMAX1": {"axes": (1,), "axis_count": 1},
+}
 """Attributes that make an operator the function below, unless others are asked for."""
 
 _INTEGER_BOUNDS: dict[str, Any] = {"min": 16, "max": 64}

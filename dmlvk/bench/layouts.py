@@ -91,10 +91,16 @@ def _rows(elements: int, inputs: int) -> Geometry:
 
 
 LAYOUTS: dict[str, Callable[[int, int], Geometry]] = {
-    "contiguous": _contiguous, "rows": _rows, "transposed": _transposed, "row-broadcast": _row_broadcast,
-    "column-broadcast": _column_broadcast, "permuted": _permuted, "channels-last": _channels_last, "strided": _strided,
+    "contiguous": _contiguous,
+    "rows": _rows,
+    "transposed": _transposed,
+    "row-broadcast": _row_broadcast,
+    "column-broadcast": _column_broadcast,
+    "permuted": _permuted,
+    "channels-last": _channels_last,
+    "strided": _strided,
     "eight-axes": _eight_axes,
-}  # fmt: skip
+}
 """By name: all packed; likewise, in rows of 1024 elements; the first input transposed; the last input a row or a column
 for all; axes 1 and 2 of the first input exchanged; the first input channels-last beside channels-first; every second
 element of the first input; the first input with all of eight axes in the opposite order."""

@@ -40,9 +40,13 @@ _MOST_REPEATS = 64
 _COMPARED_ELEMENTS = 2**20  # Of results, so many are compared, or up to twice as many
 
 _TOLERANCES = {
-    (True, 16): (2e-3, 6e-4), (True, 32): (2e-4, 4e-6), (True, 64): (0.0, 0.0), (False, 16): (0.0, 2e-2),
-    (False, 32): (0.0, 2e-4), (False, 64): (0.0, 1e-6),
-}  # fmt: skip
+    (True, 16): (2e-3, 6e-4),
+    (True, 32): (2e-4, 4e-6),
+    (True, 64): (0.0, 0.0),
+    (False, 16): (0.0, 2e-2),
+    (False, 32): (0.0, 2e-4),
+    (False, 64): (0.0, 1e-6),
+}
 """By whether an operator is element-wise, and the bits of a float type, how far a library's results may be off: as a
 part of each result, and as a part of the largest (of element-wise ones, of 1 if that is less), for results near zero.
 

@@ -12,9 +12,13 @@ from dmlvk.bench.task import Array, Task
 from dmlvk.datatypes import DataType
 
 _ELEMENT_TYPES = {
-    DataType.FLOAT32: 1, DataType.UINT8: 2, DataType.INT8: 3, DataType.INT32: 6, DataType.INT64: 7,
+    DataType.FLOAT32: 1,
+    DataType.UINT8: 2,
+    DataType.INT8: 3,
+    DataType.INT32: 6,
+    DataType.INT64: 7,
     DataType.FLOAT16: 10,
-}  # fmt: skip
+}
 """ONNX's TensorProto.DataType."""
 
 _BOOL = 9

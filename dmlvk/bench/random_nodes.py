@@ -431,13 +431,19 @@ def _movement(draw: Draw) -> RandomNode:
 
 
 _UNARY: tuple[tuple[str, Callable[..., Any]], ...] = (
-    ("Gelu", lambda t, x: t.nn.functional.gelu(x)), ("Erf", lambda t, x: t.erf(x)), ("Tanh", lambda t, x: t.tanh(x)),
-    ("Sigmoid", lambda t, x: t.sigmoid(x)), ("Exp", lambda t, x: t.exp(x)),
-    ("Mish", lambda t, x: t.nn.functional.mish(x)), ("Softplus", lambda t, x: t.nn.functional.softplus(x)),
-    ("HardSwish", lambda t, x: t.nn.functional.hardswish(x)), ("Elu", lambda t, x: t.nn.functional.elu(x)),
-    ("LeakyRelu", lambda t, x: t.nn.functional.leaky_relu(x)), ("Cos", lambda t, x: t.cos(x)),
+    ("Gelu", lambda t, x: t.nn.functional.gelu(x)),
+    ("Erf", lambda t, x: t.erf(x)),
+    ("Tanh", lambda t, x: t.tanh(x)),
+    ("Sigmoid", lambda t, x: t.sigmoid(x)),
+    ("Exp", lambda t, x: t.exp(x)),
+    ("Mish", lambda t, x: t.nn.functional.mish(x)),
+    ("Softplus", lambda t, x: t.nn.functional.softplus(x)),
+    ("HardSwish", lambda t, x: t.nn.functional.hardswish(x)),
+    ("Elu", lambda t, x: t.nn.functional.elu(x)),
+    ("LeakyRelu", lambda t, x: t.nn.functional.leaky_relu(x)),
+    ("Cos", lambda t, x: t.cos(x)),
     ("Abs", lambda t, x: t.abs(x)),
-)  # fmt: skip
+)
 _BINARY: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("Add", lambda t, a, b: a + b),
     ("Mul", lambda t, a, b: a * b),
@@ -460,11 +466,24 @@ def _binary(draw: Draw) -> RandomNode:
 
 
 KINDS: Mapping[str, Callable[[Draw], RandomNode]] = {
-    "conv": _conv, "conv_of_rank": _conv_of_rank, "conv_transpose": _conv_transpose, "matmul": _matmul, "gemm": _gemm,
-    "attention": _attention, "pool": _pool, "global_average": _global_average, "norm": _norm, "softmax": _softmax,
-    "reduction": _reduction, "selection": _selection, "resize": _resize, "gather": _gather, "movement": _movement,
-    "unary": _unary, "binary": _binary,
-}  # fmt: skip
+    "conv": _conv,
+    "conv_of_rank": _conv_of_rank,
+    "conv_transpose": _conv_transpose,
+    "matmul": _matmul,
+    "gemm": _gemm,
+    "attention": _attention,
+    "pool": _pool,
+    "global_average": _global_average,
+    "norm": _norm,
+    "softmax": _softmax,
+    "reduction": _reduction,
+    "selection": _selection,
+    "resize": _resize,
+    "gather": _gather,
+    "movement": _movement,
+    "unary": _unary,
+    "binary": _binary,
+}
 """What draws a node of a kind."""
 
 _SHARES = {"conv": 6, "matmul": 4, "conv_of_rank": 2, "attention": 2, "norm": 2, "movement": 2}

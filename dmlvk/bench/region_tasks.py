@@ -63,11 +63,17 @@ class _Boxes:
 
 def _attributes(operator_name: str) -> dict[str, Any]:
     values = {
-        "ReductionFunction": ReduceFunction.AVERAGE, "InterpolationMode": InterpolationMode.LINEAR,
-        "SpatialScaleX": 1.0, "SpatialScaleY": 1.0, "InputPixelOffset": 0.5, "OutputPixelOffset": -0.5,
-        "OutOfBoundsInputValue": 0.0, "MinimumSamplesPerOutput": _SAMPLES, "MaximumSamplesPerOutput": _SAMPLES,
+        "ReductionFunction": ReduceFunction.AVERAGE,
+        "InterpolationMode": InterpolationMode.LINEAR,
+        "SpatialScaleX": 1.0,
+        "SpatialScaleY": 1.0,
+        "InputPixelOffset": 0.5,
+        "OutputPixelOffset": -0.5,
+        "OutOfBoundsInputValue": 0.0,
+        "MinimumSamplesPerOutput": _SAMPLES,
+        "MaximumSamplesPerOutput": _SAMPLES,
         "AlignRegionsToCorners": False,
-    }  # fmt: skip
+    }
     names = {field.name for field in OPERATORS[operator_name].fields}
     return {name: value for name, value in values.items() if name in names}
 

@@ -27,8 +27,12 @@ def load_report(path: Path) -> Document:
         for case in document["cases"]:
             hashes = [measured["sha256"] for measured in case["measurements"]]
             _ = (
-                case["name"], case["kept"], case["inputs_sha256"], hashes, document["devices"][len(hashes) - 1]["name"],
-            )  # fmt: skip
+                case["name"],
+                case["kept"],
+                case["inputs_sha256"],
+                hashes,
+                document["devices"][len(hashes) - 1]["name"],
+            )
         _ = document["plan"]
     except InvalidArgumentError:
         raise

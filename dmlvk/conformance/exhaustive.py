@@ -226,9 +226,13 @@ class _ResultJudge:
 def _as_chunk(tally: Tally, sha256: str, largest: list[float]) -> Chunk:
     worst = None if tally.worst is None else dataclasses.asdict(tally.worst)
     return {
-        "sha256": sha256, "results": tally.results, "broken": tally.broken, "misrounded": tally.misrounded,
-        "worst": worst, "largest": largest,
-    }  # fmt: skip
+        "sha256": sha256,
+        "results": tally.results,
+        "broken": tally.broken,
+        "misrounded": tally.misrounded,
+        "worst": worst,
+        "largest": largest,
+    }
 
 
 def _measurement(

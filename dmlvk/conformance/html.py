@@ -170,11 +170,17 @@ def _row(case: CaseReport, measured: Measurement, report: Report) -> list[str]:
         wanted = _number(expected) if len(expected.bits) == len(got.bits) else expected.value
         worst = f"{inputs}: got {_number(got)}, not {wanted}; {measured.worst.where}"
     cells = [
-        case.name, report.devices[measured.device].name, f"{measured.results:,}",
+        case.name,
+        report.devices[measured.device].name,
+        f"{measured.results:,}",
         f"{measured.broken:,}" if measured.failure is None else f"failed: {measured.failure}",
-        "" if case.bound is None else f"{measured.misrounded:,}", _error(measured.largest_error), _promise(case), worst,
-        measured.sha256[:16], _WORDS[case.reference_run],
-    ]  # fmt: skip
+        "" if case.bound is None else f"{measured.misrounded:,}",
+        _error(measured.largest_error),
+        _promise(case),
+        worst,
+        measured.sha256[:16],
+        _WORDS[case.reference_run],
+    ]
     if len(report.devices) == 1:
         del cells[1]
     return [escape(cell) for cell in cells]

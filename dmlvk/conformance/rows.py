@@ -34,11 +34,19 @@ class RowShape:
 
 
 _SEVERAL_AXES = (
-    RowShape((3, 5, 7), (0,)), RowShape((3, 5, 7), (1,)), RowShape((30, 5, 70), (2, 0)), RowShape((2, 600, 3), (1,)),
-    RowShape((7, 300, 5), (0, 1)), RowShape((2, 3, 4, 5), (1, 3)), RowShape((40, 3, 50, 2), (3, 0, 2)),
-    RowShape((3, 2, 2, 3, 2, 2, 3), (1, 3, 5)), RowShape((3, 2, 2, 3, 2, 2, 3), (6, 4, 2, 0)),
-    RowShape((3, 2, 2, 3, 2, 2, 3), tuple(range(7))), RowShape((1, 1, 9, 1), (1, 3)), RowShape((64, 21, 33), (1,)),
-)  # fmt: skip
+    RowShape((3, 5, 7), (0,)),
+    RowShape((3, 5, 7), (1,)),
+    RowShape((30, 5, 70), (2, 0)),
+    RowShape((2, 600, 3), (1,)),
+    RowShape((7, 300, 5), (0, 1)),
+    RowShape((2, 3, 4, 5), (1, 3)),
+    RowShape((40, 3, 50, 2), (3, 0, 2)),
+    RowShape((3, 2, 2, 3, 2, 2, 3), (1, 3, 5)),
+    RowShape((3, 2, 2, 3, 2, 2, 3), (6, 4, 2, 0)),
+    RowShape((3, 2, 2, 3, 2, 2, 3), tuple(range(7))),
+    RowShape((1, 1, 9, 1), (1, 3)),
+    RowShape((64, 21, 33), (1,)),
+)
 
 
 def row_inputs(
@@ -152,6 +160,18 @@ def _special(length: int, data_type: DataType, random: np.random.Generator) -> A
 
 
 _KINDS: Sequence[Callable[[int, DataType, np.random.Generator], Array]] = (
-    _ordinary, _one_above, _far_below, _ordinary, _equal, _with_infinities_below, _one_above, _tiny, _ordinary, _huge,
-    _without_result, _numbers, _one_above, _special,
-)  # fmt: skip
+    _ordinary,
+    _one_above,
+    _far_below,
+    _ordinary,
+    _equal,
+    _with_infinities_below,
+    _one_above,
+    _tiny,
+    _ordinary,
+    _huge,
+    _without_result,
+    _numbers,
+    _one_above,
+    _special,
+)

@@ -20,11 +20,22 @@ from dmlvk.graphs.operator_functions import short_name
 from dmlvk.operators import OPERATORS, Field, OperatorDesc
 
 _TYPES = {
-    "tensor": "Operand", "tensors": "Sequence[Operand]", "float": "float", "float_array": "Sequence[float]",
-    "bool": "bool", "int32": "int", "int32_array": "Sequence[int]", "uint32": "int", "uint32_array": "Sequence[int]",
-    "size_2d": "Size2D", "scale_bias": "ScaleBias", "data_type": "DataTypeLike", "scalar_union": "float",
-    "operator_desc": "FusedActivation", "operator_descs": "Sequence[FusedActivation]",
-}  # fmt: skip
+    "tensor": "Operand",
+    "tensors": "Sequence[Operand]",
+    "float": "float",
+    "float_array": "Sequence[float]",
+    "bool": "bool",
+    "int32": "int",
+    "int32_array": "Sequence[int]",
+    "uint32": "int",
+    "uint32_array": "Sequence[int]",
+    "size_2d": "Size2D",
+    "scale_bias": "ScaleBias",
+    "data_type": "DataTypeLike",
+    "scalar_union": "float",
+    "operator_desc": "FusedActivation",
+    "operator_descs": "Sequence[FusedActivation]",
+}
 
 PATH = Path(__file__).resolve().parent.parent.parent / "dmlvk" / "functions.pyi"
 

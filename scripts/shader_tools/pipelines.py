@@ -110,13 +110,17 @@ class _Statistic(vk.Extensible):
 
 _P = c_void_p
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
-    "vkGetDeviceProcAddr": (c_void_p, _P, c_char_p), "vkCreateShaderModule": (c_int32, _P, _P, _P, _P),
-    "vkDestroyShaderModule": (None, _P, c_uint64, _P), "vkCreateDescriptorSetLayout": (c_int32, _P, _P, _P, _P),
-    "vkDestroyDescriptorSetLayout": (None, _P, c_uint64, _P), "vkCreatePipelineLayout": (c_int32, _P, _P, _P, _P),
+    "vkGetDeviceProcAddr": (c_void_p, _P, c_char_p),
+    "vkCreateShaderModule": (c_int32, _P, _P, _P, _P),
+    "vkDestroyShaderModule": (None, _P, c_uint64, _P),
+    "vkCreateDescriptorSetLayout": (c_int32, _P, _P, _P, _P),
+    "vkDestroyDescriptorSetLayout": (None, _P, c_uint64, _P),
+    "vkCreatePipelineLayout": (c_int32, _P, _P, _P, _P),
     "vkDestroyPipelineLayout": (None, _P, c_uint64, _P),
     "vkCreateComputePipelines": (c_int32, _P, c_uint64, c_uint32, _P, _P, _P),
-    "vkDestroyPipeline": (None, _P, c_uint64, _P), "vkGetPipelineExecutableStatisticsKHR": (c_int32, _P, _P, _P, _P),
-}  # fmt: skip
+    "vkDestroyPipeline": (None, _P, c_uint64, _P),
+    "vkGetPipelineExecutableStatisticsKHR": (c_int32, _P, _P, _P, _P),
+}
 
 
 @dataclass(frozen=True)

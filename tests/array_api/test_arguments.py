@@ -21,17 +21,23 @@ def _few() -> xp.Array:
 
 
 TOO_LARGE: dict[str, Callable[[], Any]] = {
-    "tile": lambda: xp.tile(_few(), (2**31, 2**31)), "tile by a range": lambda: xp.tile(_few(), range(10**12)),
+    "tile": lambda: xp.tile(_few(), (2**31, 2**31)),
+    "tile by a range": lambda: xp.tile(_few(), range(10**12)),
     "repeat": lambda: xp.repeat(_few(), 2**40),
     "repeat by an array": lambda: xp.repeat(_few(), xp.asarray([2**62, 2**62]), axis=0),
-    "broadcast_to": lambda: xp.broadcast_to(xp.asarray(1.0), (2**20, 2**20)), "zeros": lambda: xp.zeros((2**31, 2**31)),
-    "ones": lambda: xp.ones((2**24, 2**10)), "full": lambda: xp.full(2**40, 1),
-    "empty": lambda: xp.zeros((0, 2**63, 2**63)), "arange": lambda: xp.arange(2**62),
-    "arange of floats": lambda: xp.arange(0.0, 1e308, 1e-300), "linspace": lambda: xp.linspace(0.0, 1.0, 2**40),
-    "eye": lambda: xp.eye(2**31), "outer": lambda: xp.linalg.outer(xp.ones(2**20), xp.ones(2**20)),
+    "broadcast_to": lambda: xp.broadcast_to(xp.asarray(1.0), (2**20, 2**20)),
+    "zeros": lambda: xp.zeros((2**31, 2**31)),
+    "ones": lambda: xp.ones((2**24, 2**10)),
+    "full": lambda: xp.full(2**40, 1),
+    "empty": lambda: xp.zeros((0, 2**63, 2**63)),
+    "arange": lambda: xp.arange(2**62),
+    "arange of floats": lambda: xp.arange(0.0, 1e308, 1e-300),
+    "linspace": lambda: xp.linspace(0.0, 1.0, 2**40),
+    "eye": lambda: xp.eye(2**31),
+    "outer": lambda: xp.linalg.outer(xp.ones(2**20), xp.ones(2**20)),
     "broadcasting": lambda: xp.ones((2**20, 1)) + xp.ones((1, 2**20)),
     "sum of none": lambda: xp.sum(xp.zeros((0, 2**40)), axis=0),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", TOO_LARGE)
@@ -164,13 +170,17 @@ FOREIGN: dict[str, Callable[[], Any]] = {
     "an axis of a set": lambda: untyped.linalg.cross(untyped.ones(3), untyped.ones(3), axis={0}),
     "axes that are a module": lambda: untyped.tensordot(_few(), _few(), axes=np),
     "axes named twice": lambda: untyped.tensordot(_few(), _few(), axes=((0, 0), (0, 0))),
-    "an order beyond any": lambda: untyped.diff(_few(), n=object()), "a class for an index": lambda: _few()[int],
-    "a slice of no steps": lambda: _few()[::0], "a slice of text": lambda: _few()["a":],
-    "an index of 400 digits": lambda: _few()[10**400], "a range for arrays": lambda: untyped.concat(range(10**12)),
+    "an order beyond any": lambda: untyped.diff(_few(), n=object()),
+    "a class for an index": lambda: _few()[int],
+    "a slice of no steps": lambda: _few()[::0],
+    "a slice of text": lambda: _few()["a":],
+    "an index of 400 digits": lambda: _few()[10**400],
+    "a range for arrays": lambda: untyped.concat(range(10**12)),
     "a type of nothing": lambda: untyped.sum(_few(), dtype=(_few(), None)),
-    "a matrix as a truth value": lambda: bool(_few()), "the length of a number": lambda: len(untyped.asarray(1)),
+    "a matrix as a truth value": lambda: bool(_few()),
+    "the length of a number": lambda: len(untyped.asarray(1)),
     "a vector as an index": lambda: [1, 2].__getitem__(untyped.asarray([1])),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", FOREIGN)
@@ -192,19 +202,23 @@ X = np.array([[1.5, -2.25, 0.1, 3.0], [60000.0, 6e-8, -0.0, 7.0], [0.3, np.inf, 
 Y = np.array([2.0, 0.7, 3.0, 1.0], np.float16)
 
 FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
-    "arithmetic": lambda np, x, y: (x + y) * y - x / y, "roots": lambda np, x, y: np.sqrt(np.abs(x)),
-    "comparisons": lambda np, x, y: np.where(x > y, x, -x), "rounding": lambda np, x, y: np.floor(x[:2]) + np.ceil(y),
+    "arithmetic": lambda np, x, y: (x + y) * y - x / y,
+    "roots": lambda np, x, y: np.sqrt(np.abs(x)),
+    "comparisons": lambda np, x, y: np.where(x > y, x, -x),
+    "rounding": lambda np, x, y: np.floor(x[:2]) + np.ceil(y),
     "sums": lambda np, x, y: np.sum(x[:1, :], axis=1) + np.sum(np.abs(y)),
     "extremes": lambda np, x, y: np.max(x, axis=0) + np.min(y),
     "means of what overflows as a sum": lambda np, x, y: np.mean(np.broadcast_to(x[1:2, :1], (3, 1))),
-    "places": lambda np, x, y: np.argmax(x[:2], axis=1), "order": lambda np, x, y: np.sort(x[:2, :], axis=1),
+    "places": lambda np, x, y: np.argmax(x[:2], axis=1),
+    "order": lambda np, x, y: np.sort(x[:2, :], axis=1),
     "products": lambda np, x, y: np.matmul(x[:1, :], y),
     "shapes": lambda np, x, y: np.concat([x.T, np.flip(x.T, axis=0)], axis=0)[1:, :],
-    "kinds": lambda np, x, y: np.isinf(x) | np.isnan(x), "numbers": lambda np, x, y: 2 * x[:1, :] ** 2 + 0.5,
+    "kinds": lambda np, x, y: np.isinf(x) | np.isnan(x),
+    "numbers": lambda np, x, y: 2 * x[:1, :] ** 2 + 0.5,
     "other types": lambda np, x, y: np.astype(x[:1, :], np.int32) + np.astype(np.astype(y, np.float32) * 3, np.int32),
     "wider": lambda np, x, y: x[:1, :] + np.astype(y, np.float32),
     "made": lambda np, x, y: np.full((4,), 0.1, dtype=np.float16) + np.linspace(0.0, 1.0, 4, dtype=np.float16),
-}  # fmt: skip
+}
 
 
 @pytest.mark.skipif(not hasattr(np, "concat"), reason="NumPy has the standard's names from 2.0 on")

@@ -159,13 +159,24 @@ def test_linear_models_are_fitted_by_descent() -> None:
 @pytest.mark.parametrize(
     "function",
     [
-        lambda x: special.logsumexp(x, axis=1), lambda x: special.softmax(x, axis=1),
-        lambda x: special.log_softmax(x, axis=1), special.expit, stats.zscore, stats.skew, stats.kurtosis, stats.sem,
-        stats.entropy, stats.gmean, stats.hmean, lambda x: stats.moment(x, 3),
-        lambda x: stats.pearsonr(x[:, 0], x[:, 1]).statistic, lambda x: stats.ttest_1samp(x, 0.0).statistic,
-        lambda x: signal.detrend(x, type="constant"), integrate.trapezoid,
+        lambda x: special.logsumexp(x, axis=1),
+        lambda x: special.softmax(x, axis=1),
+        lambda x: special.log_softmax(x, axis=1),
+        special.expit,
+        stats.zscore,
+        stats.skew,
+        stats.kurtosis,
+        stats.sem,
+        stats.entropy,
+        stats.gmean,
+        stats.hmean,
+        lambda x: stats.moment(x, 3),
+        lambda x: stats.pearsonr(x[:, 0], x[:, 1]).statistic,
+        lambda x: stats.ttest_1samp(x, 0.0).statistic,
+        lambda x: signal.detrend(x, type="constant"),
+        integrate.trapezoid,
     ],
-)  # fmt: skip
+)
 def test_scipy_dispatches(function: Callable[[Any], Any]) -> None:
     check_same(function(xp.asarray(POSITIVE)), function(POSITIVE), 1e-4)
 

@@ -204,15 +204,21 @@ def test_attributes_are_those_that_are_asked_for(any_device: dml.Device, exponen
     ("operator", "values", "attribute", "ordinary", "other"),
     [
         (
-            dml.ElementWiseRound, [-1.75, 0.5, 2.5, np.nan], "rounding_mode", dml.RoundingMode.HALVES_TO_NEAREST_EVEN,
+            dml.ElementWiseRound,
+            [-1.75, 0.5, 2.5, np.nan],
+            "rounding_mode",
+            dml.RoundingMode.HALVES_TO_NEAREST_EVEN,
             dml.RoundingMode.TOWARD_ZERO,
         ),
         (
-            dml.ElementWiseIsInfinity, [-np.inf, 0.5, np.inf, np.nan], "infinity_mode", dml.IsInfinityMode.EITHER,
+            dml.ElementWiseIsInfinity,
+            [-np.inf, 0.5, np.inf, np.nan],
+            "infinity_mode",
+            dml.IsInfinityMode.EITHER,
             dml.IsInfinityMode.POSITIVE,
         ),
     ],
-)  # fmt: skip
+)
 def test_modes_that_no_other_library_has_are_not_compared_with_it(
     any_device: dml.Device,
     monkeypatch: pytest.MonkeyPatch,

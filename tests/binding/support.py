@@ -15,9 +15,24 @@ from dmlvk.objects.compilation import CompiledSingleOperator
 Binding = dml.BufferBinding
 
 NOT_INTEGERS: tuple[Any, ...] = (
-    None, "16", b"16", 16.0, math.nan, math.inf, 1j, True, np.True_, np.float32(16), np.array(16), np.array([16, 32]),
-    [16], (), {}, object(), int,
-)  # fmt: skip
+    None,
+    "16",
+    b"16",
+    16.0,
+    math.nan,
+    math.inf,
+    1j,
+    True,
+    np.True_,
+    np.float32(16),
+    np.array(16),
+    np.array([16, 32]),
+    [16],
+    (),
+    {},
+    object(),
+    int,
+)
 """Things that are no integer, some of which Python would take for one."""
 
 

@@ -275,51 +275,62 @@ WRONG: dict[str, tuple[str, Callable[[Setting], Any], str]] = {
     "no array": ("inputs", lambda s: [None, None], MAX_ + r": ATensor: must be bound$"),
     "an empty array": ("inputs", lambda s: [dml.BufferArrayBinding(), None], MAX_ + r": ATensor: must be bound$"),
     "a binding for the array": (
-        "inputs", lambda s: [Binding(s.a), None],
+        "inputs",
+        lambda s: [Binding(s.a), None],
         MAX_ + r": must be bound to a BufferArrayBinding or None; got BufferBinding",
     ),
     "too few in the array": (
-        "inputs", lambda s: [dml.BufferArrayBinding([Binding(s.a)]), None],
+        "inputs",
+        lambda s: [dml.BufferArrayBinding([Binding(s.a)]), None],
         MAX_ + r": its BufferArrayBinding must have 2 entries, optional tensors included; got 1$",
     ),
     "an input that is not owned": (
-        "inputs", lambda s: [dml.BufferArrayBinding([Binding(s.a), Binding(s.b)]), None],
+        "inputs",
+        lambda s: [dml.BufferArrayBinding([Binding(s.a), Binding(s.b)]), None],
         MAX_ + r": BTensor: is not OWNED_BY_DML, so it is not bound here$",
     ),
     "an input of a target without owned ones": (
-        "inputs", lambda s: [dml.BufferArrayBinding([Binding(s.a), None]), dml.BufferArrayBinding([Binding(s.b)])],
+        "inputs",
+        lambda s: [dml.BufferArrayBinding([Binding(s.a), None]), dml.BufferArrayBinding([Binding(s.b)])],
         r"target 1 \(ELEMENT_WISE_SIGN\): InputTensor: is not OWNED_BY_DML",
     ),
     "one array for two targets": (
-        "inputs", lambda s: [dml.BufferArrayBinding([Binding(s.a), None])],
+        "inputs",
+        lambda s: [dml.BufferArrayBinding([Binding(s.a), None])],
         r"^OperatorInitializer: bind_inputs takes 2 BufferArrayBindings, one for each target; got 1$",
     ),
     "an array that is no sequence": (
-        "inputs", lambda s: dml.BufferArrayBinding([Binding(s.a), None]),
+        "inputs",
+        lambda s: dml.BufferArrayBinding([Binding(s.a), None]),
         r"bind_inputs takes a sequence of BufferArrayBindings; got BufferArrayBinding",
     ),
     "too small a range": (
-        "inputs", lambda s: [dml.BufferArrayBinding([Binding(s.a, 16), None]), None],
+        "inputs",
+        lambda s: [dml.BufferArrayBinding([Binding(s.a, 16), None]), None],
         MAX_ + r": ATensor: the binding's size must be at least TotalTensorSizeInBytes 96; got 80$",
     ),
     "no persistent resource": ("outputs", lambda s: [None, None], MAX_ + r": the persistent resource: must be bound$"),
     "one where none is needed": (
-        "outputs", lambda s: [Binding(s.persistent), Binding(s.output)],
+        "outputs",
+        lambda s: [Binding(s.persistent), Binding(s.output)],
         r"target 1 \(ELEMENT_WISE_SIGN\): the persistent resource: needs none, so nothing can be bound to it$",
     ),
     "misaligned": (
-        "outputs", lambda s: [Binding(s.persistent, 128), None],
+        "outputs",
+        lambda s: [Binding(s.persistent, 128), None],
         MAX_ + r": the persistent resource: the binding's offset must be a multiple of 256 bytes; got 128$",
     ),
     "too small": (
-        "outputs", lambda s: [Binding(s.persistent, 768, 255), None],
+        "outputs",
+        lambda s: [Binding(s.persistent, 768, 255), None],
         MAX_ + r": the persistent resource: the binding's size must be at least 256; got 255$",
     ),
     "a persistent resource in an input's buffer": (
-        "outputs", lambda s: [Binding(s.a, 256), None],
+        "outputs",
+        lambda s: [Binding(s.a, 256), None],
         r"must not lie in one buffer, not even side by side: an operator is initialized from buffers",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("mistake", WRONG)

@@ -213,11 +213,15 @@ def test_scales_of_one_element_are_used_everywhere(device: dml.Device, sizes: tu
 
         whole = dml.TensorDesc(dml.INT8, sizes)
         desc = dml.ElementWiseQuantizedLinearAdd(
-            a_tensor=whole, a_scale_tensor=one(dml.FLOAT32, small), b_tensor=whole,
-            b_scale_tensor=one(dml.FLOAT32, small), b_zero_point_tensor=one(dml.INT8, zero),
-            output_scale_tensor=one(dml.FLOAT32, zero), output_zero_point_tensor=one(dml.INT8, small),
+            a_tensor=whole,
+            a_scale_tensor=one(dml.FLOAT32, small),
+            b_tensor=whole,
+            b_scale_tensor=one(dml.FLOAT32, small),
+            b_zero_point_tensor=one(dml.INT8, zero),
+            output_scale_tensor=one(dml.FLOAT32, zero),
+            output_zero_point_tensor=one(dml.INT8, small),
             output_tensor=whole,
-        )  # fmt: skip
+        )
         arrays = {field.name: tensor for field, tensor in desc.inputs if tensor is not None}
         inputs = {
             name: {"ATensor": a, "BTensor": b}.get(

@@ -433,18 +433,30 @@ XHTML = "{http://www.w3.org/1999/xhtml}"
 def measurement(error: float = 0.5, broken: int = 0, failure: str | None = None, device: int = 0) -> Measurement:
     element = Element("0x3f800000", "<1.0>")
     return Measurement(
-        device=device, results=1000, broken=broken, misrounded=3,
-        worst=WorstResult(error, (element,), element, element, "contiguous & more"), sha256="ab" * 32, failure=failure,
-        profile={"InputTensor": [error] * 4096}, seconds=1.0,
-    )  # fmt: skip
+        device=device,
+        results=1000,
+        broken=broken,
+        misrounded=3,
+        worst=WorstResult(error, (element,), element, element, "contiguous & more"),
+        sha256="ab" * 32,
+        failure=failure,
+        profile={"InputTensor": [error] * 4096},
+        seconds=1.0,
+    )
 
 
 def report(*measurements: Measurement, reference_run: str = "equal", stopped: str | None = None) -> Report:
     case = CaseReport(
-        name="exp-float32", operator="ELEMENT_WISE_EXP",
-        data_types={"InputTensor": "FLOAT32", "OutputTensor": "FLOAT32"}, exhaustive=False, promise="accurate",
-        bound=0.55, inputs_sha256="0", reference_run=reference_run, measurements=measurements,
-    )  # fmt: skip
+        name="exp-float32",
+        operator="ELEMENT_WISE_EXP",
+        data_types={"InputTensor": "FLOAT32", "OutputTensor": "FLOAT32"},
+        exhaustive=False,
+        promise="accurate",
+        bound=0.55,
+        inputs_sha256="0",
+        reference_run=reference_run,
+        measurements=measurements,
+    )
     info = dml.list_devices()[0]
     return Report((info,) * len(measurements), Extent(), False, 7, (case,), stopped, "2024-01-01", 1.5, {"dmlvk": "x"})
 

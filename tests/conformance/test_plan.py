@@ -277,11 +277,21 @@ def test_hashes_are_those_of_inputs_and_references(case: ValueCase) -> None:
 Float32Array = npt.NDArray[np.float32]
 
 OPERATOR_OF = {
-    "arccos": "ELEMENT_WISE_ACOS", "arccosh": "ELEMENT_WISE_ACOSH", "arcsin": "ELEMENT_WISE_ASIN",
-    "arcsinh": "ELEMENT_WISE_ASINH", "arctan": "ELEMENT_WISE_ATAN", "arctanh": "ELEMENT_WISE_ATANH",
-    "cos": "ELEMENT_WISE_COS", "cosh": "ELEMENT_WISE_COSH", "exp": "ELEMENT_WISE_EXP", "log": "ELEMENT_WISE_LOG",
-    "sin": "ELEMENT_WISE_SIN", "sinh": "ELEMENT_WISE_SINH", "tan": "ELEMENT_WISE_TAN", "tanh": "ELEMENT_WISE_TANH",
-}  # fmt: skip
+    "arccos": "ELEMENT_WISE_ACOS",
+    "arccosh": "ELEMENT_WISE_ACOSH",
+    "arcsin": "ELEMENT_WISE_ASIN",
+    "arcsinh": "ELEMENT_WISE_ASINH",
+    "arctan": "ELEMENT_WISE_ATAN",
+    "arctanh": "ELEMENT_WISE_ATANH",
+    "cos": "ELEMENT_WISE_COS",
+    "cosh": "ELEMENT_WISE_COSH",
+    "exp": "ELEMENT_WISE_EXP",
+    "log": "ELEMENT_WISE_LOG",
+    "sin": "ELEMENT_WISE_SIN",
+    "sinh": "ELEMENT_WISE_SINH",
+    "tan": "ELEMENT_WISE_TAN",
+    "tanh": "ELEMENT_WISE_TANH",
+}
 
 NO_OPERATORS = {"cbrt", "exp2", "expm1", "log10", "log1p", "log2"}
 

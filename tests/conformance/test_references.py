@@ -88,8 +88,16 @@ def test_threshold_converts_min_to_the_tensors_type() -> None:
         assert bits_of(_threshold(lowest16, minimum)) == [bits], minimum
     lowest8 = np.array([-128], np.int8)
     integers = {
-        1.9: 1, -1.9: -1, -0.5: 0, 127.5: 127, 1e9: 127, -1e9: -128, math.inf: 127, -math.inf: -128, math.nan: 0,
-    }  # fmt: skip
+        1.9: 1,
+        -1.9: -1,
+        -0.5: 0,
+        127.5: 127,
+        1e9: 127,
+        -1e9: -128,
+        math.inf: 127,
+        -math.inf: -128,
+        math.nan: 0,
+    }
     for minimum, number in integers.items():
         assert _threshold(lowest8, minimum).tolist() == [number], minimum
     assert _threshold(np.array([0, 7], np.uint32), 4294967296.0).tolist() == [2**32 - 1] * 2
@@ -216,11 +224,17 @@ def test_hardmax1_gives_the_examples_of_its_page(axes: tuple[int, ...], expected
 @pytest.mark.parametrize(
     ("row", "index"),
     [
-        ([-0.0, 0.0], 0), ([0.0, -0.0], 0), ([math.nan, -math.inf, -3.0], 2), ([math.nan, -math.inf, math.nan], 1),
-        ([math.nan, math.nan], 0), ([1.0, math.inf, math.inf], 1), ([-math.inf, -math.inf], 0),
-        ([0.0, 1e-45, 3e-45, 1e-45], 2), ([-1e-45, -3e-45], 0),
+        ([-0.0, 0.0], 0),
+        ([0.0, -0.0], 0),
+        ([math.nan, -math.inf, -3.0], 2),
+        ([math.nan, -math.inf, math.nan], 1),
+        ([math.nan, math.nan], 0),
+        ([1.0, math.inf, math.inf], 1),
+        ([-math.inf, -math.inf], 0),
+        ([0.0, 1e-45, 3e-45, 1e-45], 2),
+        ([-1e-45, -3e-45], 0),
     ],
-)  # fmt: skip
+)
 def test_hardmax_finds_the_first_of_the_largest(row: list[float], index: int) -> None:
     marks = _run(dml.ActivationHardmax, np.array([row], np.float32))[0].tolist()
     assert marks == [float(i == index) for i in range(len(row))]
@@ -241,9 +255,16 @@ def _exact(row: list[float]) -> tuple[list[D], list[D]]:
 
 
 ROWS = (
-    [0.0], [1.0, 1.0], [3.0, 0.5, -2.25], [-1000.0, -1000.5, -1003.0], [0.0, -40.0, -41.0], [0.0, -100.0],
-    [88.0, -88.0, 0.0], [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7], [5.0, -500.0, 4.9999995],
-)  # fmt: skip
+    [0.0],
+    [1.0, 1.0],
+    [3.0, 0.5, -2.25],
+    [-1000.0, -1000.5, -1003.0],
+    [0.0, -40.0, -41.0],
+    [0.0, -100.0],
+    [88.0, -88.0, 0.0],
+    [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7],
+    [5.0, -500.0, 4.9999995],
+)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)

@@ -48,13 +48,28 @@ def test_this_process_keeps_denormals() -> None:
 @pytest.mark.parametrize(
     ("value", "bits"),
     [
-        (0.0, 0x0000), (-0.0, 0x8000), (1.0, 0x3C00), (-2.0, 0xC000), (65504.0, 0x7BFF), (65519.99, 0x7BFF),
-        (65520.0, 0x7C00), (-65520.0, 0xFC00), (1e30, 0x7C00), (math.inf, 0x7C00), (math.nan, 0x7E00),
-        (2.0**-14, 0x0400), (2.0**-24, 0x0001), (2.0**-25, 0x0000), (-(2.0**-25), 0x8000),
-        (1.0000001 * 2.0**-25, 0x0001), (3 * 2.0**-25, 0x0002), (1 + 2.0**-11, 0x3C00), (1 + 3 * 2.0**-11, 0x3C02),
+        (0.0, 0x0000),
+        (-0.0, 0x8000),
+        (1.0, 0x3C00),
+        (-2.0, 0xC000),
+        (65504.0, 0x7BFF),
+        (65519.99, 0x7BFF),
+        (65520.0, 0x7C00),
+        (-65520.0, 0xFC00),
+        (1e30, 0x7C00),
+        (math.inf, 0x7C00),
+        (math.nan, 0x7E00),
+        (2.0**-14, 0x0400),
+        (2.0**-24, 0x0001),
+        (2.0**-25, 0x0000),
+        (-(2.0**-25), 0x8000),
+        (1.0000001 * 2.0**-25, 0x0001),
+        (3 * 2.0**-25, 0x0002),
+        (1 + 2.0**-11, 0x3C00),
+        (1 + 3 * 2.0**-11, 0x3C02),
         (1 + 2.0**-11 + 2.0**-40, 0x3C01),
     ],
-)  # fmt: skip
+)
 def test_float16_of_known_numbers(value: float, bits: int) -> None:
     got = int(round_to_format(np.array([value]), FLOAT16, denormals_are_zero=False).view(np.uint16)[0])
     assert got == bits, f"{value!r}: got {got:#06x}, expected {bits:#06x}"
@@ -158,10 +173,16 @@ def test_truncated_affine_of_infinities_and_nan() -> None:
     numbers = np.array([-5, 0, 5])
     infinity, nan = math.inf, math.nan
     cases = [
-        (infinity, 0.0, [-128, 0, 127]), (-infinity, 1.0, [127, 0, -128]), (infinity, infinity, [0, 0, 127]),
-        (infinity, -infinity, [-128, 0, 0]), (1.0, infinity, [127, 127, 127]), (0.0, -infinity, [-128, -128, -128]),
-        (nan, 1.0, [0, 0, 0]), (1.0, nan, [0, 0, 0]), (nan, infinity, [0, 0, 0]),
-    ]  # fmt: skip
+        (infinity, 0.0, [-128, 0, 127]),
+        (-infinity, 1.0, [127, 0, -128]),
+        (infinity, infinity, [0, 0, 127]),
+        (infinity, -infinity, [-128, 0, 0]),
+        (1.0, infinity, [127, 127, 127]),
+        (0.0, -infinity, [-128, -128, -128]),
+        (nan, 1.0, [0, 0, 0]),
+        (1.0, nan, [0, 0, 0]),
+        (nan, infinity, [0, 0, 0]),
+    ]
     for scale, bias, expected in cases:
         assert truncated_affine(numbers, scale, bias, -128, 127).tolist() == expected, (scale, bias)
 

@@ -45,8 +45,12 @@ def run_program(program: str, index: int = 0, *, timeout: float = 120) -> subpro
     environment = {name: value for name, value in os.environ.items() if name != "DMLVK_VALIDATION"}
     return subprocess.run(
         [sys.executable, "-X", "faulthandler", "-c", PREAMBLE + program, str(index)],
-        env={**environment, "PYTHONWARNINGS": "error"}, capture_output=True, text=True, timeout=timeout, check=False,
-    )  # fmt: skip
+        env={**environment, "PYTHONWARNINGS": "error"},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
 
 
 def output_of(program: str, index: int = 0, *, timeout: float = 120) -> str:

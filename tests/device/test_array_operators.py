@@ -178,11 +178,16 @@ def test_what_a_run_writes_changes_views_and_nothing_that_was_computed_or_copied
     array = device.array(np.arange(8, dtype=np.float32))
     part = array[4:]
     others = {
-        "that waits": array * 2, "that waits for a view": part.reshape(2, 2) + 1,
-        "of two steps": (array + 1) * part[:1], "a copy": copy.copy(array), "a plus": +array,
-        "of the same type": xp.astype(array, xp.float32), "a copy of the namespace": xp.asarray(array, copy=True),
-        "an integer rounded": xp.floor(xp.astype(array, xp.int32)), "a sum over no axis": xp.sum(array, axis=()),
-    }  # fmt: skip
+        "that waits": array * 2,
+        "that waits for a view": part.reshape(2, 2) + 1,
+        "of two steps": (array + 1) * part[:1],
+        "a copy": copy.copy(array),
+        "a plus": +array,
+        "of the same type": xp.astype(array, xp.float32),
+        "a copy of the namespace": xp.asarray(array, copy=True),
+        "an integer rounded": xp.floor(xp.astype(array, xp.int32)),
+        "a sum over no axis": xp.sum(array, axis=()),
+    }
     before = {name: np.arange(8, dtype=np.float32) for name in others}
     before |= {"that waits": before["a copy"] * 2, "of two steps": (before["a copy"] + 1) * 4}
     before["that waits for a view"] = before["a copy"][4:].reshape(2, 2) + 1

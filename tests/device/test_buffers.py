@@ -65,16 +65,23 @@ def test_size_is_positive(any_device: dml.Device, size: int) -> None:
 
 
 ARRAYS: dict[str, Any] = {
-    "float32": np.linspace(-1, 1, 6, dtype=np.float32), "float16": np.array([1, -0.0, np.inf, np.nan], np.float16),
+    "float32": np.linspace(-1, 1, 6, dtype=np.float32),
+    "float16": np.array([1, -0.0, np.inf, np.nan], np.float16),
     "float64, two dimensions": np.arange(6.0).reshape(2, 3),
     "a transposed view": np.arange(6, dtype=np.int32).reshape(2, 3).T,
-    "every second element": np.arange(20, dtype=np.int16)[::2], "reversed": np.arange(5, dtype=np.int64)[::-1],
-    "big-endian": np.arange(4, dtype=">u4"), "bool": np.array([True, False, True]),
-    "complex": np.array([1 + 2j], np.complex64), "one number": np.float32(3.5), "no dimension": np.array(7, np.uint16),
-    "no elements": np.zeros((0, 4), np.float32), "a record": np.array([(1, 2.5)], np.dtype([("a", "i2"), ("b", "f4")])),
-    "bytearray": bytearray(b"\1\0\0"), "memoryview": memoryview(b"\1\2\0"),
+    "every second element": np.arange(20, dtype=np.int16)[::2],
+    "reversed": np.arange(5, dtype=np.int64)[::-1],
+    "big-endian": np.arange(4, dtype=">u4"),
+    "bool": np.array([True, False, True]),
+    "complex": np.array([1 + 2j], np.complex64),
+    "one number": np.float32(3.5),
+    "no dimension": np.array(7, np.uint16),
+    "no elements": np.zeros((0, 4), np.float32),
+    "a record": np.array([(1, 2.5)], np.dtype([("a", "i2"), ("b", "f4")])),
+    "bytearray": bytearray(b"\1\0\0"),
+    "memoryview": memoryview(b"\1\2\0"),
     "read-only": np.broadcast_to(np.float32(2), (3, 2)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ARRAYS)

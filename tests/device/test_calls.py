@@ -45,12 +45,17 @@ def test_compile_operator_takes_operators_only(any_device: dml.Device, wrong: An
 @pytest.mark.parametrize(
     "flags",
     [
-        dml.ExecutionFlags.NONE, dml.ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION,
+        dml.ExecutionFlags.NONE,
+        dml.ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION,
         dml.ExecutionFlags.DISABLE_META_COMMANDS,
-        dml.ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION | dml.ExecutionFlags.DISABLE_META_COMMANDS, 3,
-        dml.ExecutionFlags.DESCRIPTORS_VOLATILE, 7, dml.ExecutionFlags.ALLOW_DEVICE_ARITHMETIC, 0x107,
+        dml.ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION | dml.ExecutionFlags.DISABLE_META_COMMANDS,
+        3,
+        dml.ExecutionFlags.DESCRIPTORS_VOLATILE,
+        7,
+        dml.ExecutionFlags.ALLOW_DEVICE_ARITHMETIC,
+        0x107,
     ],
-)  # fmt: skip
+)
 def test_permissions_change_no_result(device: dml.Device, flags: dml.ExecutionFlags) -> None:
     """Rules 80 to 82: permissions, not demands; dmlvk's results are the same with and without them."""
     operator = device.compile_operator(device.create_operator(DESC), flags)
@@ -65,14 +70,18 @@ def test_permissions_change_no_result(device: dml.Device, flags: dml.ExecutionFl
             8,
             r"must be made of .*DESCRIPTORS_VOLATILE \(0x4\), ALLOW_DEVICE_ARITHMETIC \(0x100\); got 0x8, unknown: 0x8",
         ),
-        (0x310, "must be made of .*; got 0x310, unknown: 0x210"), (-1, "must be from 0 to 4294967295; got -1"),
-        (2**70, "must be from 0 to 4294967295; got a number of 71 bits"), (1.0, "must be an integer; got 1.0"),
-        (True, "must be an integer; got True"), (None, "must be an integer; got None"),
-        ("NONE", "must be an integer; got 'NONE'"), ([1], r"must be an integer; got \[1\]"),
+        (0x310, "must be made of .*; got 0x310, unknown: 0x210"),
+        (-1, "must be from 0 to 4294967295; got -1"),
+        (2**70, "must be from 0 to 4294967295; got a number of 71 bits"),
+        (1.0, "must be an integer; got 1.0"),
+        (True, "must be an integer; got True"),
+        (None, "must be an integer; got None"),
+        ("NONE", "must be an integer; got 'NONE'"),
+        ([1], r"must be an integer; got \[1\]"),
         (float("nan"), "must be an integer; got nan"),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_unknown_flags_are_refused(any_device: dml.Device, flags: Any, message: str) -> None:
     with pytest.raises(dml.InvalidArgumentError, match=f"^compile_operator: flags {message}$"):
         any_device.compile_operator(any_device.create_operator(DESC), flags)
@@ -96,12 +105,16 @@ def test_closed_device_answers_every_call(any_device: dml.Device) -> None:
     device.close()
     device.close()
     calls: list[Callable[[], object]] = [
-        lambda: device.create_operator(DESC), lambda: device.compile_operator(operator),
-        lambda: device.create_buffer(16), lambda: device.create_binding_table(ready), device.create_command_recorder,
-        lambda: device.run(DESC, {"InputTensor": VALUES}), lambda: device.run(ready, {"InputTensor": VALUES}),
+        lambda: device.create_operator(DESC),
+        lambda: device.compile_operator(operator),
+        lambda: device.create_buffer(16),
+        lambda: device.create_binding_table(ready),
+        device.create_command_recorder,
+        lambda: device.run(DESC, {"InputTensor": VALUES}),
+        lambda: device.run(ready, {"InputTensor": VALUES}),
         lambda: device.check_feature_support(dml.Feature.TENSOR_DATA_TYPE_SUPPORT, dml.FLOAT32),
         lambda: device.check_feature_support(dml.Feature.FEATURE_LEVELS, [dml.FeatureLevel.LEVEL_1_0]),
-    ]  # fmt: skip
+    ]
     for call in calls:
         with pytest.raises(dml.DeviceRemovedError, match=re.escape(f"{any_device.info.name}: the device was closed")):
             call()
@@ -305,13 +318,17 @@ def test_operator_desc_takes_directmls_names_of_values(any_device: dml.Device) -
 @pytest.mark.parametrize(
     "given",
     [
-        VALUES.astype(np.float64), VALUES.astype(">f8"), VALUES.tolist(), [[True, False, 2], [3, 4, 2**24]],
+        VALUES.astype(np.float64),
+        VALUES.astype(">f8"),
+        VALUES.tolist(),
+        [[True, False, 2], [3, 4, 2**24]],
         np.array([[1, -2, 3], [0, 5, -(2**62)]]),
         np.array([[np.nan, np.inf, -0.0], [1e-40, 0, 65504]], np.float32).astype(np.float64),
-        np.ones((2, 3), np.float16), VALUES > 0,
+        np.ones((2, 3), np.float16),
+        VALUES > 0,
     ],
     ids=["float64", "big-endian", "floats", "integers", "int64", "special", "float16", "bool"],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("keep", [False, True])
 def test_what_keeps_every_value_is_converted(device: dml.Device, given: Any, keep: bool) -> None:
     made = device.run(IDENTITY, {"InputTensor": given}, keep=keep)["OutputTensor"]
@@ -321,14 +338,19 @@ def test_what_keeps_every_value_is_converted(device: dml.Device, given: Any, kee
 @pytest.mark.parametrize(
     ("data_type", "values", "changed"),
     [
-        (dml.FLOAT16, [1.0, 2.0, 2049.0], "2049.0 at [2]"), (dml.FLOAT16, [1e6], "1000000.0 at [0]"),
-        (dml.INT8, [1.0, 0.5], "0.5 at [1]"), (dml.INT8, [127, 128], "128 at [1]"), (dml.UINT32, [5, -1], "-1 at [1]"),
-        (dml.INT32, [float("nan")], "nan at [0]"), (dml.INT64, [2.0**63], "9.223372036854775808e+18 at [0]"),
-        (dml.INT64, np.array([2**63], "u8"), "9223372036854775808 at [0]"), (dml.UINT64, [2.0**64], "at [0]"),
+        (dml.FLOAT16, [1.0, 2.0, 2049.0], "2049.0 at [2]"),
+        (dml.FLOAT16, [1e6], "1000000.0 at [0]"),
+        (dml.INT8, [1.0, 0.5], "0.5 at [1]"),
+        (dml.INT8, [127, 128], "128 at [1]"),
+        (dml.UINT32, [5, -1], "-1 at [1]"),
+        (dml.INT32, [float("nan")], "nan at [0]"),
+        (dml.INT64, [2.0**63], "9.223372036854775808e+18 at [0]"),
+        (dml.INT64, np.array([2**63], "u8"), "9223372036854775808 at [0]"),
+        (dml.UINT64, [2.0**64], "at [0]"),
         (dml.FLOAT32, [2**63 - 1], "9223372036854775807 at [0]"),
         (dml.FLOAT32, np.array([2**64 - 1], "u8"), "18446744073709551615 at [0]"),
     ],
-)  # fmt: skip
+)
 def test_what_would_change_a_value_is_refused(
     device: dml.Device, data_type: dml.DataType, values: Any, changed: str
 ) -> None:

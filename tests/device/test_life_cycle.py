@@ -217,9 +217,13 @@ def test_nothing_is_left_of_many_repetitions(fresh: dml.Device, action: str) -> 
         gc.collect()  # what other tests have left, too
         alive = gc.get_objects()
         return (
-            allocation_count(fresh), promised_bytes(fresh), len(fresh.engine._pipelines), len(fresh._compiled),
-            len(fresh._runs), *(sum(isinstance(thing, kind) for thing in alive) for kind in kinds),
-        )  # fmt: skip
+            allocation_count(fresh),
+            promised_bytes(fresh),
+            len(fresh.engine._pipelines),
+            len(fresh._compiled),
+            len(fresh._runs),
+            *(sum(isinstance(thing, kind) for thing in alive) for kind in kinds),
+        )
 
     ACTIONS[action](fresh)
     before = census()

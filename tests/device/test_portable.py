@@ -245,10 +245,14 @@ def test_read_only_mapped_and_foreign_arrays_are_taken_as_they_are(device: dml.D
     buffers: list[pickle.PickleBuffer] = []
     apart = pickle.dumps(VALUES, protocol=5, buffer_callback=buffers.append)  # as Dask sends arrays
     layouts = [
-        read_only(VALUES), mapped(VALUES, tmp_path), np.frombuffer(VALUES.tobytes(), np.float32).reshape(2, 3),
-        np.asfortranarray(VALUES), VALUES[::-1, ::-1][::-1, ::-1], VALUES.astype(">f4"),
+        read_only(VALUES),
+        mapped(VALUES, tmp_path),
+        np.frombuffer(VALUES.tobytes(), np.float32).reshape(2, 3),
+        np.asfortranarray(VALUES),
+        VALUES[::-1, ::-1][::-1, ::-1],
+        VALUES.astype(">f4"),
         pickle.loads(apart, buffers=[bytes(buffer) for buffer in buffers]),
-    ]  # fmt: skip
+    ]
     for given in layouts:
         before = given.tobytes()
         for operator in (sign, device.compile_operator(device.create_operator(sign))):

@@ -45,9 +45,13 @@ def test_the_blocks_of_a_page_run(page: str, tmp_path: Path) -> None:
     onnx.save(model, str(tmp_path / "model.onnx"))
     given = "import numpy as np\narray = np.ones((2, 3), np.float32)\n" if page == "onnx.md" else ""
     done = subprocess.run(
-        [sys.executable, "-c", given + text], cwd=tmp_path, env=_environment(tmp_path), capture_output=True, text=True,
+        [sys.executable, "-c", given + text],
+        cwd=tmp_path,
+        env=_environment(tmp_path),
+        capture_output=True,
+        text=True,
         timeout=600,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     if page == "tutorials/picture.md":
         assert (tmp_path / "filtered.png").stat().st_size > 10_000

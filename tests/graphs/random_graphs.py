@@ -75,9 +75,13 @@ class Builder:
         if self.random.random() < 0.1:
             outputs.append(outputs[0])  # one value as two outputs
         desc = GraphDesc(
-            len(self.input_tensors), len(outputs), self.nodes, self.input_edges,
-            [OutputGraphEdge(index, 0, number) for number, index in enumerate(outputs)], self.between,
-        )  # fmt: skip
+            len(self.input_tensors),
+            len(outputs),
+            self.nodes,
+            self.input_edges,
+            [OutputGraphEdge(index, 0, number) for number, index in enumerate(outputs)],
+            self.between,
+        )
         inputs = {f"Input{number}": self._array(tensor) for number, tensor in enumerate(self.input_tensors)}
         return RandomGraph(self.descs, desc, inputs)
 

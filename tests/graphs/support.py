@@ -56,18 +56,24 @@ def chain(device: dml.Device, descs: Sequence[dml.OperatorDesc]) -> GraphDesc:
 def diamond(device: dml.Device) -> GraphDesc:
     """MAX(SIGN(x), THRESHOLD(x)) + constant ones."""
     return GraphDesc(
-        1, 1,
+        1,
+        1,
         [
-            node(device, sign(TENSOR), "sign"), node(device, threshold(TENSOR, 0.25), "threshold"),
-            node(device, maximum(), "max"), ConstantGraphNode(np.ones(SIZES, np.float32), "ones"),
+            node(device, sign(TENSOR), "sign"),
+            node(device, threshold(TENSOR, 0.25), "threshold"),
+            node(device, maximum(), "max"),
+            ConstantGraphNode(np.ones(SIZES, np.float32), "ones"),
             node(device, add(), "sum"),
         ],
-        [InputGraphEdge(0, 0, 0), InputGraphEdge(0, 1, 0)], [OutputGraphEdge(4, 0, 0)],
+        [InputGraphEdge(0, 0, 0), InputGraphEdge(0, 1, 0)],
+        [OutputGraphEdge(4, 0, 0)],
         [
-            IntermediateGraphEdge(0, 0, 2, 0), IntermediateGraphEdge(1, 0, 2, 1), IntermediateGraphEdge(2, 0, 4, 0),
+            IntermediateGraphEdge(0, 0, 2, 0),
+            IntermediateGraphEdge(1, 0, 2, 1),
+            IntermediateGraphEdge(2, 0, 4, 0),
             IntermediateGraphEdge(3, 0, 4, 1),
         ],
-    )  # fmt: skip
+    )
 
 
 DIAMOND_OF_X = np.maximum(np.sign(X), np.maximum(X, np.float32(0.25))) + 1

@@ -194,9 +194,16 @@ def test_every_operator_has_a_function(any_device: dml.Device, name: str) -> Non
         member.removesuffix("_tensor"): graph.input(member, table.data_types[member][0], sizes) for member in inputs
     }
     attributes = {
-        "exponent": 2.0, "min": 0, "max": 1, "sigmoid_input_scale": 1.0, "alpha": 1.0, "beta": 1.0, "gamma": 1.0,
-        "epsilon": 1.0, "axes": (1, 3),
-    }  # fmt: skip
+        "exponent": 2.0,
+        "min": 0,
+        "max": 1,
+        "sigmoid_input_scale": 1.0,
+        "alpha": 1.0,
+        "beta": 1.0,
+        "gamma": 1.0,
+        "epsilon": 1.0,
+        "axes": (1, 3),
+    }
     parameters = function.__signature__.parameters
     given = {name: value for name, value in attributes.items() if name in parameters and name not in tensors}
     made = function(**tensors, **given)

@@ -81,9 +81,13 @@ class Net:
 
     def convolution(self, **more: Any) -> E:
         return F.convolution(
-            self["x"], self["filter"], start_padding=self.padding, end_padding=self.padding, group_count=self.groups,
+            self["x"],
+            self["filter"],
+            start_padding=self.padding,
+            end_padding=self.padding,
+            group_count=self.groups,
             **more,
-        )  # fmt: skip
+        )
 
     def normalized(self, x: E, fused: dml.FusedActivation | None = None) -> E:
         mean, variance, scale, shift = (self[name] for name in OPERANDS)

@@ -149,9 +149,13 @@ def test_one_value_as_several_outputs_and_as_an_input(device: dml.Device) -> Non
     """Rule 85."""
     outputs = [OutputGraphEdge(0, 0, 2), OutputGraphEdge(0, 0, 0), OutputGraphEdge(1, 0, 1)]
     desc = GraphDesc(
-        1, 3, [node(device, sign(TENSOR)), node(device, negate())], [InputGraphEdge(0, 0, 0)], outputs,
+        1,
+        3,
+        [node(device, sign(TENSOR)), node(device, negate())],
+        [InputGraphEdge(0, 0, 0)],
+        outputs,
         [IntermediateGraphEdge(0, 0, 1, 0)],
-    )  # fmt: skip
+    )
     compiled = device.compile_graph(desc)
     assert compiled.temporary_resource_size == 0
     results = device.run(compiled, {"Input0": X})

@@ -276,11 +276,16 @@ def test_a_chain_of_arithmetic_takes_few_operations(any_device: dml.Device) -> N
 
 BOUNDED: dict[str, Callable[[E], E]] = {
     "activation/hard_sigmoid.comp": lambda x: F.activation_hard_sigmoid(x, alpha=1e30, beta=-3.0),
-    "activation/sigmoid.comp": F.activation_sigmoid, "activation/softsign.comp": F.activation_softsign,
-    "activation/tanh.comp": F.activation_tanh, "elementwise/asin.comp": F.asin, "elementwise/atan.comp": F.atan,
-    "elementwise/cos.comp": F.cos, "elementwise/erf.comp": F.erf, "elementwise/sin.comp": F.sin,
+    "activation/sigmoid.comp": F.activation_sigmoid,
+    "activation/softsign.comp": F.activation_softsign,
+    "activation/tanh.comp": F.activation_tanh,
+    "elementwise/asin.comp": F.asin,
+    "elementwise/atan.comp": F.atan,
+    "elementwise/cos.comp": F.cos,
+    "elementwise/erf.comp": F.erf,
+    "elementwise/sin.comp": F.sin,
     "elementwise/tanh.comp": F.tanh,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("path", sorted(forms._BELOW_TWO))

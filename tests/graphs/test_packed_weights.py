@@ -259,10 +259,17 @@ class OwnBlocks:
 
 
 OWN_BLOCKS = (
-    OwnBlocks(4, 32, np.int8, 0, 8), OwnBlocks(2, 16, np.uint8, 0, 16), OwnBlocks(8, 16, np.int8, 32, 16),
-    OwnBlocks(8, 8), OwnBlocks(4, 32, None, 8), OwnBlocks(4, 16, np.uint8, 3, 2), OwnBlocks(6, 16, np.int8, 32, 16),
-    OwnBlocks(5, 32, np.int8, 0, 8), OwnBlocks(5, 32, None, 16), OwnBlocks(3, 16, np.int8, 4, 16),
-)  # fmt: skip
+    OwnBlocks(4, 32, np.int8, 0, 8),
+    OwnBlocks(2, 16, np.uint8, 0, 16),
+    OwnBlocks(8, 16, np.int8, 32, 16),
+    OwnBlocks(8, 8),
+    OwnBlocks(4, 32, None, 8),
+    OwnBlocks(4, 16, np.uint8, 3, 2),
+    OwnBlocks(6, 16, np.int8, 32, 16),
+    OwnBlocks(5, 32, np.int8, 0, 8),
+    OwnBlocks(5, 32, None, 16),
+    OwnBlocks(3, 16, np.int8, 4, 16),
+)
 """As GGUF's types have them: Q4_K, Q2_K, Q6_K by bytes, minima, Q4_0, Q6_K, Q5_K, Q5_0, Q3_K; and what none has."""
 
 

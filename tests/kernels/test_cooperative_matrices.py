@@ -87,9 +87,13 @@ def _row(types: tuple[int, int, int, int], scope: int = 3, saturating: int = 0) 
 def test_kinds_of_matrices() -> None:
     """Of what a driver tells, those of subgroups, without saturation, of known types, with one type of sums."""
     rows = [
-        _row((3, 3, 5, 5)), _row((0, 0, 1, 1)), _row((3, 3, 5, 5), scope=2), _row((3, 3, 5, 5), saturating=1),
-        _row((3, 3, 5, 9)), _row((1000491002, 1000491002, 1, 1)),
-    ]  # fmt: skip
+        _row((3, 3, 5, 5)),
+        _row((0, 0, 1, 1)),
+        _row((3, 3, 5, 5), scope=2),
+        _row((3, 3, 5, 5), saturating=1),
+        _row((3, 3, 5, 9)),
+        _row((1000491002, 1000491002, 1, 1)),
+    ]
     expected = [("INT8", "INT8", "INT32"), ("FLOAT16", "FLOAT16", "FLOAT32")]
     assert cooperative_matrices(rows) == tuple(CooperativeMatrix(16, 8, 32, *types) for types in expected)
 

@@ -135,9 +135,13 @@ def _random_slice(seed: int, data_type: dml.DataType) -> Any:
         return dml.TensorDesc(data_type, sizes, steps)
 
     return Slice1(
-        input_tensor=tensor(whole), output_tensor=tensor(taken), dimension_count=rank, input_window_offsets=offsets,
-        input_window_sizes=windows, input_window_strides=strides,
-    )  # fmt: skip
+        input_tensor=tensor(whole),
+        output_tensor=tensor(taken),
+        dimension_count=rank,
+        input_window_offsets=offsets,
+        input_window_sizes=windows,
+        input_window_strides=strides,
+    )
 
 
 @pytest.mark.combinations

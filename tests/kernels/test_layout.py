@@ -458,10 +458,14 @@ def test_padding(
     (given,) = _drawn(data_type, sizes)
     expected = np.pad(given, list(zip(starts, ends, strict=True)), constant_values=7)
     desc = Padding(
-        input_tensor=dml.TensorDesc(data_type, sizes), output_tensor=dml.TensorDesc(data_type, expected.shape),
-        padding_mode=PaddingMode.CONSTANT, padding_value=7.0, dimension_count=len(sizes), start_padding=starts,
+        input_tensor=dml.TensorDesc(data_type, sizes),
+        output_tensor=dml.TensorDesc(data_type, expected.shape),
+        padding_mode=PaddingMode.CONSTANT,
+        padding_value=7.0,
+        dimension_count=len(sizes),
+        start_padding=starts,
         end_padding=ends,
-    )  # fmt: skip
+    )
     assert variants(desc, GPU) == [f"padded.{data_type.size_in_bits}bits.vectors"]
     _check(devices, desc, {"InputTensor": given}, [expected])
 

@@ -197,13 +197,19 @@ _FEWEST = {"RX 7900, RADV": 32, "Arc A770": 8, "Arc B580": 16, "UHD 620": 8}
 _GPUS: dict[str, tuple[int, int, int, int, tuple[CooperativeMatrix, ...]]] = {
     "RX 7900, RADV": (64, 65536, 1024, 2**23 - 2, (_HALVES,)),
     "AMD proprietary driver": (64, 65536, 1024, 200, (_HALVES,)),
-    "RTX 4090": (32, 49152, 1024, 2**20, (_HALVES, _BYTES)), "Arc A770": (32, 65536, 1024, 200, (_XMX,)),
-    "Arc A770, eights": (8, 65536, 1024, 200, (_XMX,)), "Arc B580": (32, 131072, 1024, 2**25, (_XMX_OF_XE2,)),
-    "UHD 620": (32, 32768, 896, 64, ()), "Adreno 740": (64, 32768, 1024, 24, ()),
-    "Adreno 740, turnip": (128, 32768, 1024, 200, ()), "Mali G715": (16, 32768, 512, 64, ()),
-    "Apple M2, MoltenVK": (32, 32768, 1024, 31, ()), "Raspberry Pi 5, v3dv": (16, 16384, 256, 8, ()),
-    "llvmpipe, 128 bits": (4, 32768, 1024, 32, ()), "SwiftShader": (4, 16384, 256, 16, ()),
-}  # fmt: skip
+    "RTX 4090": (32, 49152, 1024, 2**20, (_HALVES, _BYTES)),
+    "Arc A770": (32, 65536, 1024, 200, (_XMX,)),
+    "Arc A770, eights": (8, 65536, 1024, 200, (_XMX,)),
+    "Arc B580": (32, 131072, 1024, 2**25, (_XMX_OF_XE2,)),
+    "UHD 620": (32, 32768, 896, 64, ()),
+    "Adreno 740": (64, 32768, 1024, 24, ()),
+    "Adreno 740, turnip": (128, 32768, 1024, 200, ()),
+    "Mali G715": (16, 32768, 512, 64, ()),
+    "Apple M2, MoltenVK": (32, 32768, 1024, 31, ()),
+    "Raspberry Pi 5, v3dv": (16, 16384, 256, 8, ()),
+    "llvmpipe, 128 bits": (4, 32768, 1024, 32, ()),
+    "SwiftShader": (4, 16384, 256, 16, ()),
+}
 """Invocations of a subgroup, bytes of shared memory, invocations of a work group, storage buffers of a shader, matrices
 that a subgroup multiplies; as vulkan.gpuinfo.org and drivers' sources have them."""
 
@@ -212,11 +218,15 @@ def _target(name: str) -> Target:
     subgroup_size, shared_memory, invocations, buffers, matrices = _GPUS[name]
     info: DeviceInfo = list_devices()[0]
     limits = dataclasses.replace(
-        info.limits, subgroup_size=subgroup_size, min_subgroup_size=_FEWEST.get(name, subgroup_size),
-        max_compute_shared_memory_size=shared_memory, max_compute_work_group_invocations=invocations,
-        max_compute_work_group_size=(invocations, invocations, 64), max_per_stage_descriptor_storage_buffers=buffers,
+        info.limits,
+        subgroup_size=subgroup_size,
+        min_subgroup_size=_FEWEST.get(name, subgroup_size),
+        max_compute_shared_memory_size=shared_memory,
+        max_compute_work_group_invocations=invocations,
+        max_compute_work_group_size=(invocations, invocations, 64),
+        max_per_stage_descriptor_storage_buffers=buffers,
         max_storage_buffer_range=2**27,
-    )  # fmt: skip
+    )
     described = dataclasses.replace(
         info, kind="discrete GPU", driver=name, limits=limits, cooperative_matrices=matrices
     )
@@ -234,10 +244,14 @@ def _descriptions() -> list[OperatorDesc]:
                 dml.operator_desc("ACTIVATION_SOFTMAX1", **along, OutputTensor=tensor),
                 dml.operator_desc("REDUCE", **along, OutputTensor=row, Function=dml.ReduceFunction.SUM),
                 dml.operator_desc(
-                    "CUMULATIVE_SUMMATION", InputTensor=tensor, OutputTensor=tensor, Axis=3,
-                    AxisDirection=dml.AxisDirection.INCREASING, HasExclusiveSum=False,
+                    "CUMULATIVE_SUMMATION",
+                    InputTensor=tensor,
+                    OutputTensor=tensor,
+                    Axis=3,
+                    AxisDirection=dml.AxisDirection.INCREASING,
+                    HasExclusiveSum=False,
                 ),
-            ]  # fmt: skip
+            ]
     return found
 
 

@@ -173,18 +173,22 @@ def broken(folder: Path, tmp_path: Path, file: str, content: str | None) -> Path
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("genai_config.json", None, "has no genai_config.json"), ("genai_config.json", "{", "is no JSON"),
+        ("genai_config.json", None, "has no genai_config.json"),
+        ("genai_config.json", "{", "is no JSON"),
         ("genai_config.json", "[]", "the file must be a JSON object; got list"),
         ("genai_config.json", '{"model": {"decoder": {}, "vision": {}}}', "only models of one decoder"),
-        ("tokenizer.json", None, "has no tokenizer.json"), ("tokenizer.json", "{}", "is no tokenizer"),
+        ("tokenizer.json", None, "has no tokenizer.json"),
+        ("tokenizer.json", "{}", "is no tokenizer"),
         (
-            "tokenizer_config.json", '{"chat_template": [{"name": []}, {"name": "default", "template": 3}]}',
+            "tokenizer_config.json",
+            '{"chat_template": [{"name": []}, {"name": "default", "template": 3}]}',
             "must be a text",
         ),
-        ("model.onnx", None, "is no file of the folder"), ("model.onnx", "nothing", "model.onnx"),
+        ("model.onnx", None, "is no file of the folder"),
+        ("model.onnx", "nothing", "model.onnx"),
         ("model.onnx.data", None, "model.onnx.data"),
     ],
-)  # fmt: skip
+)
 def test_a_damaged_folder_is_one_clear_error(
     folder: Path, tmp_path: Path, file: str, content: str | None, message: str
 ) -> None:

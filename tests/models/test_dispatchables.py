@@ -37,7 +37,8 @@ def test_every_type_of_member_has_a_reader() -> None:
 @pytest.mark.parametrize(
     "members",
     [
-        {"type": "ELEMENT_WISE_SIGN", "desc": SIGN}, {"type": "DML_OPERATOR_ELEMENT_WISE_SIGN", "Desc": SIGN},
+        {"type": "ELEMENT_WISE_SIGN", "desc": SIGN},
+        {"type": "DML_OPERATOR_ELEMENT_WISE_SIGN", "Desc": SIGN},
         {"Type": "ELEMENT_WISE_SIGN", **SIGN},
         {"type": "ELEMENT_WISE_SIGN", **SIGN, "dmlCompileType": "DmlCompileOp", "bindings": {}, "$comment": "x"},
         {"type": "ELEMENT_WISE_SIGN", "InputTensor": {"Type": "BUFFER", "Desc": TENSOR}, "OutputTensor": TENSOR},
@@ -46,14 +47,19 @@ def test_every_type_of_member_has_a_reader() -> None:
             "desc": {
                 "OutputTensor": TENSOR,
                 "InputTensor": {
-                    "Type": "DML_TENSOR_TYPE_BUFFER", "DataType": "DML_TENSOR_DATA_TYPE_FLOAT32",
-                    "Flags": ["DML_TENSOR_FLAG_NONE"], "DimensionCount": 2, "Sizes": [2, 3], "Strides": [],
-                    "TotalTensorSizeInBytes": 0, "GuaranteedBaseOffsetAlignment": 0,
+                    "Type": "DML_TENSOR_TYPE_BUFFER",
+                    "DataType": "DML_TENSOR_DATA_TYPE_FLOAT32",
+                    "Flags": ["DML_TENSOR_FLAG_NONE"],
+                    "DimensionCount": 2,
+                    "Sizes": [2, 3],
+                    "Strides": [],
+                    "TotalTensorSizeInBytes": 0,
+                    "GuaranteedBaseOffsetAlignment": 0,
                 },
             },
         },
     ],
-)  # fmt: skip
+)
 def test_forms_of_one_operator(load: Load, members: dict[str, Any]) -> None:
     tensor = dml.TensorDesc(dml.FLOAT32, (2, 3))
     assert read(load, members).desc == dml.operator_desc("ELEMENT_WISE_SIGN", InputTensor=tensor, OutputTensor=tensor)

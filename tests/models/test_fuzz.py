@@ -30,19 +30,26 @@ MODEL: dict[str, Any] = {
         "t": {
             "type": "ELEMENT_WISE_THRESHOLD",
             "desc": {
-                "InputTensor": TENSOR, "OutputTensor": {"Type": "BUFFER", "Desc": TENSOR},
-                "ScaleBias": {"Scale": 2, "Bias": "inf"}, "Min": 1,
+                "InputTensor": TENSOR,
+                "OutputTensor": {"Type": "BUFFER", "Desc": TENSOR},
+                "ScaleBias": {"Scale": 2, "Bias": "inf"},
+                "Min": 1,
             },
             "executionFlags": "NONE",
         },
         "if": {
-            "type": "DML_OPERATOR_ELEMENT_WISE_IF", "ConditionTensor": {"DataType": "UINT8", "Sizes": [2, 2]},
-            "ATensor": TENSOR, "BTensor": TENSOR, "OutputTensor": TENSOR,
+            "type": "DML_OPERATOR_ELEMENT_WISE_IF",
+            "ConditionTensor": {"DataType": "UINT8", "Sizes": [2, 2]},
+            "ATensor": TENSOR,
+            "BTensor": TENSOR,
+            "OutputTensor": TENSOR,
         },
         "scale": {
-            "type": "ELEMENT_WISE_MULTIPLY", "dmlCompileType": "DmlCompileGraph",
+            "type": "ELEMENT_WISE_MULTIPLY",
+            "dmlCompileType": "DmlCompileGraph",
             "desc": {
-                "ATensor": TENSOR, "BTensor": {**TENSOR, "Strides": [0, 1], "Flags": ["OWNED_BY_DML"]},
+                "ATensor": TENSOR,
+                "BTensor": {**TENSOR, "Strides": [0, 1], "Flags": ["OWNED_BY_DML"]},
                 "OutputTensor": TENSOR,
             },
             "bindings": {"BTensor": {"name": "B", "elementOffset": 4}},
@@ -50,7 +57,9 @@ MODEL: dict[str, Any] = {
         "add": {
             "type": "ELEMENT_WISE_ADD1",
             "desc": {
-                "ATensor": TENSOR, "BTensor": TENSOR, "OutputTensor": TENSOR,
+                "ATensor": TENSOR,
+                "BTensor": TENSOR,
+                "OutputTensor": TENSOR,
                 "FusedActivation": {"Type": "ACTIVATION_ELU", "Alpha": 0.5},
             },
         },
@@ -62,9 +71,12 @@ MODEL: dict[str, Any] = {
     "commands": [
         {"type": "dispatch", "dispatchable": "t", "bindings": {"InputTensor": "A", "OutputTensor": ["A"]}},
         {
-            "type": "dispatch", "dispatchable": "if",
+            "type": "dispatch",
+            "dispatchable": "if",
             "bindings": {
-                "ConditionTensor": "C", "ATensor": "A", "BTensor": {"name": "B", "elementOffset": 4},
+                "ConditionTensor": "C",
+                "ATensor": "A",
+                "BTensor": {"name": "B", "elementOffset": 4},
                 "OutputTensor": "B",
             },
         },
@@ -75,7 +87,7 @@ MODEL: dict[str, Any] = {
         {"type": "expect", "resource": "A", "values": [1, 2, 3, 4], "ulp": 2},
         {"type": "writeFile", "resource": "D", "targetPath": "d.png", "dimensions": [1, 1, 2, 2]},
     ],
-}  # fmt: skip
+}
 ODD_VALUES: list[Any] = [
     None, True, False, 0, 1, -1, 2.5, 3, 4, 16, 255, 65536, 2**31, 2**32, 2**32 - 4, 2**63, 2**64, 10**400, 1e308, -0.0,
     "", "A", "nan", "-inf", "FLOAT16", "UINT8", "INT64", "UNKNOWN", "ELEMENT_WISE_SIGN", "deferred", "d.npy", "/", "..",

@@ -375,13 +375,18 @@ def test_picture_channels_follow_the_file(resource: ResourceOf, tmp_path: Path) 
 @pytest.mark.parametrize(
     "data",
     [
-        b"\x93NUMPY\1\0\x0a\0{'descr': (", b"PK\3\4" + bytes(50), b"\x93NUMPY\1\0\xff\x0f" + b"-" * 4094 + b"1",
+        b"\x93NUMPY\1\0\x0a\0{'descr': (",
+        b"PK\3\4" + bytes(50),
+        b"\x93NUMPY\1\0\xff\x0f" + b"-" * 4094 + b"1",
         b"\x93NUMPY\1\0\x40\0" + b"{'descr': '<f4', 'fortran_order': False, 'shape': (3,), 'x': 1}".ljust(64),
         b"\x93NUMPY\1\0\x30\0" + b"{'descr': 3, 'fortran_order': 0, 'shape': None}".ljust(48),
-        b"\x93NUMPY\1\0\x20\0" + b"\xff" * 32, b"\x93NUMPY\x09\0\x20\0", b"\x93NUMPY", b"",
+        b"\x93NUMPY\1\0\x20\0" + b"\xff" * 32,
+        b"\x93NUMPY\x09\0\x20\0",
+        b"\x93NUMPY",
+        b"",
     ],
     ids=["a token", "an archive", "nesting", "a key", "types", "bytes", "version", "cut", "empty"],
-)  # fmt: skip
+)
 def test_damaged_npy_files_are_refused(refusal: Refusal, tmp_path: Path, data: bytes) -> None:
     """Whatever NumPy's reader makes of them, in one line."""
     (tmp_path / "x.npy").write_bytes(data)

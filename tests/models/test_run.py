@@ -329,14 +329,17 @@ def test_values_of_fills(run: Run) -> None:
                 "fill": {
                     "type": "FILL_VALUE_CONSTANT",
                     "desc": {
-                        "OutputTensor": {"DataType": "FLOAT64", "Sizes": [2]}, "ValueDataType": "FLOAT64",
+                        "OutputTensor": {"DataType": "FLOAT64", "Sizes": [2]},
+                        "ValueDataType": "FLOAT64",
                         "Value": {"Float64": 0.1},
                     },
                 },
                 "count": {
                     "type": "FILL_VALUE_SEQUENCE",
                     "desc": {
-                        "OutputTensor": {"DataType": "UINT8", "Sizes": [4]}, "ValueDataType": "UINT8", "ValueStart": 10,
+                        "OutputTensor": {"DataType": "UINT8", "Sizes": [4]},
+                        "ValueDataType": "UINT8",
+                        "ValueStart": 10,
                         "ValueDelta": -4,
                     },
                 },
@@ -344,10 +347,11 @@ def test_values_of_fills(run: Run) -> None:
             "commands": [
                 {"type": "dispatch", "dispatchable": "fill", "bindings": {"OutputTensor": "D"}},
                 {"type": "dispatch", "dispatchable": "count", "bindings": {"OutputTensor": "S"}},
-                {"type": "print", "resource": "S"}, {"type": "expect", "resource": "D", "values": [0.1, 0.1]},
+                {"type": "print", "resource": "S"},
+                {"type": "expect", "resource": "D", "values": [0.1, 0.1]},
             ],
-        },
-    )  # fmt: skip
+        }
+    )
     assert lines[0] == "Resource 'S': 10, 6, 2, 254"
     assert (result.expectations, result.failures) == (1, 0)
 
@@ -391,15 +395,25 @@ EXACT = Tolerance("exact")
 @pytest.mark.parametrize(
     ("got", "expected", "tolerance", "passes"),
     [
-        (1.0, 1.0, EXACT, True), (0.0, -0.0, EXACT, False), (NAN, NAN, EXACT, True), (NAN, 1.0, EXACT, False),
-        (INF, INF, EXACT, True), (0.0, -0.0, Tolerance("ulp", 0), True), (NAN, NAN, Tolerance("ulp", 0), True),
-        (NAN, 0.0, Tolerance("ulp", 2**32 - 1), False), (INF, -INF, Tolerance("atol", 1e300), False),
-        (INF, INF, Tolerance("rtol", 0), True), (INF, 1.0, Tolerance("ulp", 2**32 - 1), False),
-        (1.0, 1.5, Tolerance("atol", 0.5), True), (1.0, 1.5, Tolerance("atol", 0.499), False),
-        (3.0, 2.0, Tolerance("rtol", 0.5), True), (2.0, 3.0, Tolerance("rtol", 0.3), False),
-        (0.0, 0.0, Tolerance("rtol", 0), True), (0.0, -0.0, Tolerance("rtol", 0), True),
+        (1.0, 1.0, EXACT, True),
+        (0.0, -0.0, EXACT, False),
+        (NAN, NAN, EXACT, True),
+        (NAN, 1.0, EXACT, False),
+        (INF, INF, EXACT, True),
+        (0.0, -0.0, Tolerance("ulp", 0), True),
+        (NAN, NAN, Tolerance("ulp", 0), True),
+        (NAN, 0.0, Tolerance("ulp", 2**32 - 1), False),
+        (INF, -INF, Tolerance("atol", 1e300), False),
+        (INF, INF, Tolerance("rtol", 0), True),
+        (INF, 1.0, Tolerance("ulp", 2**32 - 1), False),
+        (1.0, 1.5, Tolerance("atol", 0.5), True),
+        (1.0, 1.5, Tolerance("atol", 0.499), False),
+        (3.0, 2.0, Tolerance("rtol", 0.5), True),
+        (2.0, 3.0, Tolerance("rtol", 0.3), False),
+        (0.0, 0.0, Tolerance("rtol", 0), True),
+        (0.0, -0.0, Tolerance("rtol", 0), True),
     ],
-)  # fmt: skip
+)
 def test_floats(dtype: Any, got: float, expected: float, tolerance: Tolerance, passes: bool) -> None:
     assert compare(np.array([got], dtype), np.array([expected], dtype), tolerance).has_passed is passes
 
@@ -456,14 +470,19 @@ def test_the_report_is_short() -> None:
 @pytest.mark.parametrize(
     ("value", "text", "bits"),
     [
-        (np.float32(6), "6", "0x40C00000"), (np.float32(-0.0), "-0", "0x80000000"),
-        (np.float32(0.1), "0.1", "0x3DCCCCCD"), (np.float16(65504), "65504", "0x7BFF"),
-        (np.float64(0.1), "0.1", "0x3FB999999999999A"), (np.float32(3.4028235e38), "3.4028235e+38", "0x7F7FFFFF"),
-        (np.float32("nan"), "nan", "0x7FC00000"), (np.float32("-inf"), "-inf", "0xFF800000"),
-        (np.uint8(65), "65", "0x41"), (np.int8(-1), "-1", "0xFF"),
+        (np.float32(6), "6", "0x40C00000"),
+        (np.float32(-0.0), "-0", "0x80000000"),
+        (np.float32(0.1), "0.1", "0x3DCCCCCD"),
+        (np.float16(65504), "65504", "0x7BFF"),
+        (np.float64(0.1), "0.1", "0x3FB999999999999A"),
+        (np.float32(3.4028235e38), "3.4028235e+38", "0x7F7FFFFF"),
+        (np.float32("nan"), "nan", "0x7FC00000"),
+        (np.float32("-inf"), "-inf", "0xFF800000"),
+        (np.uint8(65), "65", "0x41"),
+        (np.int8(-1), "-1", "0xFF"),
         (np.int64(-(2**63)), "-9223372036854775808", "0x8000000000000000"),
     ],
-)  # fmt: skip
+)
 def test_formats(value: np.generic, text: str, bits: str) -> None:
     assert format_value(value) == text
     assert format_bits(value) == bits

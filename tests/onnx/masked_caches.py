@@ -88,11 +88,15 @@ def _hidden(seen: str) -> Nodes:
 def _slanted(seen: str) -> Nodes:
     """Farther keys count less, by a logarithm, which no host may compute: its bits would be another processor's."""
     return [
-        *_hidden(seen), _node("Sub", ["queries", "keys"], ["apart"]), _node("Abs", ["apart"], ["distance"]),
-        _node("Cast", ["distance"], ["far"], to=TensorProto.FLOAT), _node("Add", ["far", "unit"], ["farther"]),
-        _node("Log", ["farther"], ["logarithms"]), _node("Mul", ["logarithms", "slopes"], ["falling"]),
+        *_hidden(seen),
+        _node("Sub", ["queries", "keys"], ["apart"]),
+        _node("Abs", ["apart"], ["distance"]),
+        _node("Cast", ["distance"], ["far"], to=TensorProto.FLOAT),
+        _node("Add", ["far", "unit"], ["farther"]),
+        _node("Log", ["farther"], ["logarithms"]),
+        _node("Mul", ["logarithms", "slopes"], ["falling"]),
         _node("Sub", ["hidden", "falling"], ["slanted"]),
-    ]  # fmt: skip
+    ]
 
 
 def _joined(kind: str) -> Nodes:

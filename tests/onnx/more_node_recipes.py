@@ -302,9 +302,15 @@ def others(d: Draw, name: str) -> Drawn:
 
 
 @recipe(
-    "ms.Gelu", "ms.FastGelu", "ms.QuickGelu", "ms.BiasGelu", "ms.FusedMatMul", "ms.SkipLayerNormalization",
-    "ms.QuantizeLinear", "ms.DequantizeLinear",
-)  # fmt: skip
+    "ms.Gelu",
+    "ms.FastGelu",
+    "ms.QuickGelu",
+    "ms.BiasGelu",
+    "ms.FusedMatMul",
+    "ms.SkipLayerNormalization",
+    "ms.QuantizeLinear",
+    "ms.DequantizeLinear",
+)
 def of_onnx_runtime(d: Draw, name: str) -> Drawn:
     op = name.removeprefix("ms.")
     array = d.array((2, 3, 8), F32)

@@ -48,10 +48,15 @@ def _copies() -> onnx.ModelProto:
         " [top] v, i = TopK <axis = 0> (y, k)"
     )
     constants: dict[str, Any] = {
-        "starts": np.array([1]), "ends": np.array([5]), "axes": np.array([0]), "pads": np.array([0, 1, 0, 1]),
-        "indices": np.array([[0, -1], [2, 1]]), "repeats": np.array([1, 2, 1]),
-        "scales": np.array([1, 2, 1], np.float32), "k": np.array([2]),
-    }  # fmt: skip
+        "starts": np.array([1]),
+        "ends": np.array([5]),
+        "axes": np.array([0]),
+        "pads": np.array([0, 1, 0, 1]),
+        "indices": np.array([[0, -1], [2, 1]]),
+        "repeats": np.array([1, 2, 1]),
+        "scales": np.array([1, 2, 1], np.float32),
+        "k": np.array([2]),
+    }
     return model(nodes, {"x": [6, 4]}, ["v", "i"], constants)
 
 

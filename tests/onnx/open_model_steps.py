@@ -403,10 +403,14 @@ def recurrent(draw: ModelDraw, value: Value) -> bool:
     op_type, gates = draw.choose.choice((("LSTM", 4), ("GRU", 3), ("RNN", 1)))
     directions = draw.choose.choice((1, 1, 2))
     names = draw.node(
-        op_type, value.name, draw.weights(directions, gates * hidden, width, scale=0.4),
-        draw.weights(directions, gates * hidden, hidden, scale=0.4), outputs=2, hidden_size=hidden,
+        op_type,
+        value.name,
+        draw.weights(directions, gates * hidden, width, scale=0.4),
+        draw.weights(directions, gates * hidden, hidden, scale=0.4),
+        outputs=2,
+        hidden_size=hidden,
         direction="forward" if directions == 1 else "bidirectional",
-    )  # fmt: skip
+    )
     draw.add(names[0], (value.shape[0], Size.of(directions), value.shape[1], Size.of(hidden)), value)
     return draw.add(names[1], (Size.of(directions), value.shape[1], Size.of(hidden)), value)
 

@@ -13,8 +13,12 @@ from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
 from dmlvk.operators.members import ReduceFunction
 
 F32, F16, I64, U8, BOOL = (
-    TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT64, TensorProto.UINT8, TensorProto.BOOL,
-)  # fmt: skip
+    TensorProto.FLOAT,
+    TensorProto.FLOAT16,
+    TensorProto.INT64,
+    TensorProto.UINT8,
+    TensorProto.BOOL,
+)
 
 
 def _added(graph: Assembly, operator: str, inputs: dict[str, Any], attributes: dict[str, Any]) -> Tensor:

@@ -45,12 +45,17 @@ def _form(*, presents: bool = True, **changed: Any) -> Form:
         return numbers.standard_normal(shape).astype(np.float32)
 
     feed: Feed = {
-        "query": normal(2, 1, _HEADS * _SIZE), "key": normal(2, 1, _KEY_HEADS * _SIZE),
-        "value": normal(2, 1, _KEY_HEADS * _SIZE), "past_key": normal(2, _KEY_HEADS, _ROWS, _SIZE),
-        "past_value": normal(2, _KEY_HEADS, _ROWS, _SIZE), "seqlens_k": np.array([_ROWS, 3], np.int32),
-        "total": np.array([_ROWS + 1], np.int32), "cos": normal(9, _SIZE // 2), "sin": normal(9, _SIZE // 2),
+        "query": normal(2, 1, _HEADS * _SIZE),
+        "key": normal(2, 1, _KEY_HEADS * _SIZE),
+        "value": normal(2, 1, _KEY_HEADS * _SIZE),
+        "past_key": normal(2, _KEY_HEADS, _ROWS, _SIZE),
+        "past_value": normal(2, _KEY_HEADS, _ROWS, _SIZE),
+        "seqlens_k": np.array([_ROWS, 3], np.int32),
+        "total": np.array([_ROWS + 1], np.int32),
+        "cos": normal(9, _SIZE // 2),
+        "sin": normal(9, _SIZE // 2),
         "position_ids": np.array([[_ROWS], [3]], np.int64),
-    }  # fmt: skip
+    }
     for name, value in changed.items():
         feed[name] = np.asarray(value, feed[name].dtype)
     attributes = {"num_heads": _HEADS, "kv_num_heads": _KEY_HEADS, "do_rotary": 1}

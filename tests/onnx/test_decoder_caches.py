@@ -234,12 +234,16 @@ def _attended(device: dml.Device, feed: dict[str, Array], **attributes: Any) -> 
 @pytest.mark.parametrize(
     ("data_type", "tokens", "size", "bits"),
     [
-        (np.float32, 3, 96, "56d19ca2d5b07c32"), (np.float16, 3, 96, "e0e4daba878aa487"),
-        (np.float16, 2, 64, "b8241785a7dce837"), (np.float32, 35, 96, "24de8e7e33f4a4c7"),
-        (np.float16, 35, 96, "ed85d0cf94bcd917"), (np.float32, 3, 512, "2c2ec34fbf834229"),
-        (np.float16, 5, 320, "c2475861a60fe14f"), (np.float16, 35, 512, "71ff04c12dd05a4f"),
+        (np.float32, 3, 96, "56d19ca2d5b07c32"),
+        (np.float16, 3, 96, "e0e4daba878aa487"),
+        (np.float16, 2, 64, "b8241785a7dce837"),
+        (np.float32, 35, 96, "24de8e7e33f4a4c7"),
+        (np.float16, 35, 96, "ed85d0cf94bcd917"),
+        (np.float32, 3, 512, "2c2ec34fbf834229"),
+        (np.float16, 5, 320, "c2475861a60fe14f"),
+        (np.float16, 35, 512, "71ff04c12dd05a4f"),
     ],
-)  # fmt: skip
+)
 def test_attention_has_its_bits_however_it_is_computed(
     device: dml.Device, monkeypatch: pytest.MonkeyPatch, data_type: type[np.generic], tokens: int, size: int, bits: str
 ) -> None:
@@ -307,10 +311,14 @@ def test_a_step_has_its_bits_however_many_queries_read_keys_together(
         return random.standard_normal(shape).astype(np.float16)
 
     feed = {
-        "q": normal(2, 1, heads[0] * size), "k": normal(2, 1, heads[1] * size), "v": normal(2, 1, heads[1] * size),
-        "past_key": normal(2, heads[1], past, size), "past_value": normal(2, heads[1], past, size),
-        "ends": np.array(ends, np.int32), "total": np.array(max(ends) + 1, np.int32),
-    }  # fmt: skip
+        "q": normal(2, 1, heads[0] * size),
+        "k": normal(2, 1, heads[1] * size),
+        "v": normal(2, 1, heads[1] * size),
+        "past_key": normal(2, heads[1], past, size),
+        "past_value": normal(2, heads[1], past, size),
+        "ends": np.array(ends, np.int32),
+        "total": np.array(max(ends) + 1, np.int32),
+    }
     if "do_rotary" in attributes:
         feed["cos"], feed["sin"] = normal(past, size // 4), normal(past, size // 4)
     attributes = {"num_heads": heads[0], "kv_num_heads": heads[1], **attributes}

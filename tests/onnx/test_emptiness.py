@@ -121,11 +121,16 @@ TYPES = {"float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16}
 TINY = {"float32": 1e-45, "float16": 6e-8}
 
 CASES: list[tuple[str, dict[str, Any], int]] = [
-    ("ArgMax", {"axis": 1}, 1), ("ArgMax", {"axis": 2, "select_last_index": 1, "keepdims": 0}, 1),
-    ("ArgMin", {"axis": 3}, 1), ("ArgMin", {"axis": 0, "select_last_index": 1}, 1), ("TopK", {"axis": 3}, 2),
-    ("TopK", {"axis": 2, "largest": 0}, 2), ("MaxPool", {"kernel_shape": [2, 3], "pads": [0, 1, 1, 0]}, 2),
-    ("MaxPool", {"kernel_shape": [3, 2], "strides": [2, 1], "storage_order": 1}, 2), ("Hardmax", {"axis": 3}, 1),
-]  # fmt: skip
+    ("ArgMax", {"axis": 1}, 1),
+    ("ArgMax", {"axis": 2, "select_last_index": 1, "keepdims": 0}, 1),
+    ("ArgMin", {"axis": 3}, 1),
+    ("ArgMin", {"axis": 0, "select_last_index": 1}, 1),
+    ("TopK", {"axis": 3}, 2),
+    ("TopK", {"axis": 2, "largest": 0}, 2),
+    ("MaxPool", {"kernel_shape": [2, 3], "pads": [0, 1, 1, 0]}, 2),
+    ("MaxPool", {"kernel_shape": [3, 2], "strides": [2, 1], "storage_order": 1}, 2),
+    ("Hardmax", {"axis": 3}, 1),
+]
 
 
 def _zeros(dtype: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
@@ -285,9 +290,14 @@ def test_a_batch_whose_items_belong_together_is_refused_by_value_and_node(
     any_device: dml.Device, small_buffers: Callable[[], None], name: str
 ) -> None:
     constants = {
-        **weights(w=(8, 3, 3, 3)), "s": np.ones(8, np.float32), "shape": np.array([8, -1, 1, 4]),
-        "start": np.array([-1]), "end": np.array([-9]), "zero": np.array([0]), "minus": np.array([-1]),
-    }  # fmt: skip
+        **weights(w=(8, 3, 3, 3)),
+        "s": np.ones(8, np.float32),
+        "shape": np.array([8, -1, 1, 4]),
+        "start": np.array([-1]),
+        "end": np.array([-9]),
+        "zero": np.array([0]),
+        "minus": np.array([-1]),
+    }
     small_buffers()
     session = ort.InferenceSession(model([LARGE, *TOGETHER[name]], [None, 3, 16, 16], constants), device=any_device)
     with pytest.raises(dml.DeviceLimitError, match=r"'(Conv large|\w+ y)'"):

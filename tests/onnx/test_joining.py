@@ -152,11 +152,13 @@ def group_norm(form: Form) -> str:
 FORMS: dict[str, tuple[Callable[[Form], str], str]] = {
     "layer norm": (lambda form: affine(form, layer_norm(form)), "LayerNormalization"),
     "layer norm of products": (
-        lambda form: affine(form, layer_norm(form, "Mul", "Reciprocal", True)), "LayerNormalization",
+        lambda form: affine(form, layer_norm(form, "Mul", "Reciprocal", True)),
+        "LayerNormalization",
     ),
     "layer norm without scale": (lambda form: layer_norm(form, end="one"), "LayerNormalization"),
     "layer norm without bias": (
-        lambda form: affine(form, layer_norm(form, end="Pow"), bias=False), "LayerNormalization",
+        lambda form: affine(form, layer_norm(form, end="Pow"), bias=False),
+        "LayerNormalization",
     ),
     "layer norm of two axes": (lambda form: layer_norm(form, axes=(1, 3)), "LayerNormalization"),
     "RMS norm": (lambda form: affine(form, root_mean_square(form), bias=False), "RMSNormalization"),
@@ -166,14 +168,16 @@ FORMS: dict[str, tuple[Callable[[Form], str], str]] = {
     "GELU, halved before": (lambda form: gelu(form, "before"), "Gelu"),
     "GELU, halved by a quotient": (lambda form: gelu(form, "halved"), "Gelu"),
     "GELU by tanh": (lambda form: fast_gelu(form, "power"), "FastGelu"),
-    "GELU by tanh, with squares": (lambda form: fast_gelu(form, "squares"), "FastGelu"), "SiLU": (silu, "Swish"),
+    "GELU by tanh, with squares": (lambda form: fast_gelu(form, "squares"), "FastGelu"),
+    "SiLU": (silu, "Swish"),
     "SiLU, scaled": (lambda form: form.op("Mul", form.op("Sigmoid", form.op("Mul", "x", 1.702)), "x"), "Swish"),
     "SwiGLU": (lambda form: form.op("Mul", form.op("Abs", "x"), silu(form)), "SwiGLU"),
-    "group norm": (group_norm, "GroupNormalization"), "attention": (attention, "Attention"),
+    "group norm": (group_norm, "GroupNormalization"),
+    "attention": (attention, "Attention"),
     "attention without mask": (lambda form: attention(form, "Mul", False), "Attention"),
     "attention without scale": (lambda form: attention(form, ""), "Attention"),
     "attention that hides what is no number": (lambda form: guarded_attention(form, "IsNaN"), "Attention"),
-}  # fmt: skip
+}
 
 
 def joined_nodes(session: Any) -> set[str]:
@@ -279,13 +283,18 @@ def of_groups_with_a_scale(form: Form) -> list[str]:
 @pytest.mark.parametrize(
     ("write", "wanted"),
     [
-        (seen_elsewhere, {"RMSNormalization"}), (of_other_axes, {"RMSNormalization"}), (of_a_wrong_constant, set()),
-        (of_another_value, set()), (of_another_axis, set()), (of_shares_hidden_one_by_one, set()),
-        (of_shares_that_become_another_number, set()), (of_groups_in_another_shape, set()),
+        (seen_elsewhere, {"RMSNormalization"}),
+        (of_other_axes, {"RMSNormalization"}),
+        (of_a_wrong_constant, set()),
+        (of_another_value, set()),
+        (of_another_axis, set()),
+        (of_shares_hidden_one_by_one, set()),
+        (of_shares_that_become_another_number, set()),
+        (of_groups_in_another_shape, set()),
         (of_groups_with_a_scale, set()),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
-)  # fmt: skip
+)
 def test_what_only_looks_like_a_form_is_computed_as_it_stands(
     any_device: dml.Device, write: Callable[[Form], list[str]], wanted: set[str]
 ) -> None:

@@ -247,11 +247,15 @@ def _normalized(kind: str, number: int) -> list[tuple[str, list[str], list[str],
         ]
     if kind == "standardized":
         return [
-            ("ReduceMean", [v], [a], {"axes": [0], "keepdims": 1}), ("Sub", [v, a], [b], {}), ("Mul", [b, b], [c], {}),
-            ("ReduceMean", [c], [d], {"axes": [0], "keepdims": 1}), ("Add", [d, "epsilon"], [f"e{number}"], {}),
-            ("Sqrt", [f"e{number}"], [f"r{number}"], {}), ("Div", [b, f"r{number}"], [f"s{number}"], {}),
+            ("ReduceMean", [v], [a], {"axes": [0], "keepdims": 1}),
+            ("Sub", [v, a], [b], {}),
+            ("Mul", [b, b], [c], {}),
+            ("ReduceMean", [c], [d], {"axes": [0], "keepdims": 1}),
+            ("Add", [d, "epsilon"], [f"e{number}"], {}),
+            ("Sqrt", [f"e{number}"], [f"r{number}"], {}),
+            ("Div", [b, f"r{number}"], [f"s{number}"], {}),
             ("Mul", [f"s{number}", f"g{number}"], [w], {}),
-        ]  # fmt: skip
+        ]
     return [("Tanh", [v], [a], {}), ("Transpose", [a], [b], {"perm": [1, 0]}), ("Softmax", [b], [w], {"axis": 0})]
 
 

@@ -328,9 +328,14 @@ def test_processes_of_a_program_run_by_dmlvk_as_well(tmp_path: Path) -> None:
     model = str(tmp_path / "model.onnx")
     onnx.save(two_branches(), model)
     done = python(
-        "-m", "dmlvk.onnx", str(tmp_path / "program.py"), model, env={"PYTHONPATH": str(Path(dml.__file__).parents[1])},
-        cwd=tmp_path, timeout=240,
-    )  # fmt: skip
+        "-m",
+        "dmlvk.onnx",
+        str(tmp_path / "program.py"),
+        model,
+        env={"PYTHONPATH": str(Path(dml.__file__).parents[1])},
+        cwd=tmp_path,
+        timeout=240,
+    )
     assert done.stdout.splitlines() == ["dmlvk 1", "dmlvk 1", "dmlvk dmlvk.onnx"], done.stderr
 
 
@@ -369,11 +374,15 @@ def _identity(element: int) -> onnx.ModelProto:
 @pytest.mark.parametrize(
     ("element", "value"),
     [
-        (TensorProto.INT32, [[1, 2], [3, 4]]), (TensorProto.INT64, [np.array([1, 2], np.int8), np.array([3, 4])]),
-        (TensorProto.FLOAT16, [[1, 2.5]]), (TensorProto.BOOL, [[0, 1]]), (TensorProto.STRING, [["a", "bcd"]]),
-        (TensorProto.STRING, np.array([["a", "bcd"]])), (TensorProto.STRING, np.array([["a", 3]], object)),
+        (TensorProto.INT32, [[1, 2], [3, 4]]),
+        (TensorProto.INT64, [np.array([1, 2], np.int8), np.array([3, 4])]),
+        (TensorProto.FLOAT16, [[1, 2.5]]),
+        (TensorProto.BOOL, [[0, 1]]),
+        (TensorProto.STRING, [["a", "bcd"]]),
+        (TensorProto.STRING, np.array([["a", "bcd"]])),
+        (TensorProto.STRING, np.array([["a", 3]], object)),
     ],
-)  # fmt: skip
+)
 def test_inputs_and_outputs_have_the_types_of_onnx_runtime(device: dml.Device, element: int, value: Any) -> None:
     model = _identity(element)
     session = ort.InferenceSession(model, device=device)

@@ -21,10 +21,14 @@ TIED = (0.5, 0.25, 0.1, 0.05, 0.02, 0.2, 0.16, 0.3)
 """Scales with which many sums and products lie half-way between two integers."""
 
 ONE: dict[str, dict[str, Any]] = {
-    "Sigmoid": {}, "LeakyRelu": {"alpha": 0.2}, "Softmax": {"axis": -1}, "GlobalAveragePool": {},
+    "Sigmoid": {},
+    "LeakyRelu": {"alpha": 0.2},
+    "Softmax": {"axis": -1},
+    "GlobalAveragePool": {},
     "AveragePool": {"kernel_shape": [2, 3], "strides": [1, 2], "pads": [0, 1, 1, 0]},
-    "MaxPool": {"kernel_shape": [2, 2]}, "ReduceMean": {"axes": [2, 3]},
-}  # fmt: skip
+    "MaxPool": {"kernel_shape": [2, 2]},
+    "ReduceMean": {"axes": [2, 3]},
+}
 TWO: dict[str, dict[str, Any]] = {"Add": {}, "Mul": {}, "Sub": {}, "Concat": {"axis": 1}}
 
 

@@ -116,23 +116,28 @@ _RECURRENT_STEPS, _BATCH, _INPUTS, _UNITS = 6, 3, 4, 5
 _WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "rnn": ("RNN", {}),
     "rnn, softsign and scaled tanh": (
-        "RNN", {"activations": ["Softsign", "ScaledTanh"], "activation_alpha": [1.25], "activation_beta": [0.75]},
+        "RNN",
+        {"activations": ["Softsign", "ScaledTanh"], "activation_alpha": [1.25], "activation_beta": [0.75]},
     ),
-    "gru": ("GRU", {}), "gru, linear before reset": ("GRU", {"linear_before_reset": 1}),
+    "gru": ("GRU", {}),
+    "gru, linear before reset": ("GRU", {"linear_before_reset": 1}),
     "gru, hard sigmoid": (
         "GRU",
         {
-            "activations": ["HardSigmoid", "Tanh", "Sigmoid", "Relu"], "activation_alpha": [0.3],
+            "activations": ["HardSigmoid", "Tanh", "Sigmoid", "Relu"],
+            "activation_alpha": [0.3],
             "activation_beta": [0.4],
         },
     ),
-    "rnn, a threshold": ("RNN", {"clip": 0.25}), "gru, a threshold": ("GRU", {"clip": 0.25}),
+    "rnn, a threshold": ("RNN", {"clip": 0.25}),
+    "gru, a threshold": ("GRU", {"clip": 0.25}),
     "gru, a threshold, linear before reset": ("GRU", {"clip": 0.25, "linear_before_reset": 1}),
     "lstm, a threshold": ("LSTM", {"clip": 0.25}),
     "lstm, a threshold, peepholes": ("LSTM", {"clip": 0.25, "peepholes": True, "input_forget": 1}),
-    "lstm": ("LSTM", {}), "lstm, peepholes": ("LSTM", {"peepholes": True}),
+    "lstm": ("LSTM", {}),
+    "lstm, peepholes": ("LSTM", {"peepholes": True}),
     "lstm, coupled": ("LSTM", {"input_forget": 1}),
-}  # fmt: skip
+}
 
 
 def model_of(

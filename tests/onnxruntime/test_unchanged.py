@@ -38,11 +38,16 @@ LISTS: dict[str, tuple[Any, Any, Any]] = {
 }
 
 REFUSED: dict[str, tuple[Any, Any]] = {
-    "a text": (_CPU, None), "other lengths": ([_CUDA, _CPU], [{}]), "options twice": ([(_CUDA, {}), _CPU], [{}, {}]),
-    "a list for a pair": ([[_CUDA, {}]], None), "half a pair": ([(_CUDA,)], None),
-    "nothing for a name": ([None, _CPU], None), "options that are none": ([_CPU], ["text"]), "a set": ({_CPU}, None),
+    "a text": (_CPU, None),
+    "other lengths": ([_CUDA, _CPU], [{}]),
+    "options twice": ([(_CUDA, {}), _CPU], [{}, {}]),
+    "a list for a pair": ([[_CUDA, {}]], None),
+    "half a pair": ([(_CUDA,)], None),
+    "nothing for a name": ([None, _CPU], None),
+    "options that are none": ([_CPU], ["text"]),
+    "a set": ({_CPU}, None),
     "options alone": (None, [{}]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", LISTS)
@@ -118,8 +123,13 @@ def test_every_way_to_make_a_session_computes_with_dmlvk(tmp_path: Any) -> None:
     (tmp_path / "model.onnx").write_bytes(chain().SerializeToString())
     (tmp_path / "program.py").write_text(_PROGRAM)
     command = [
-        sys.executable, "-m", "dmlvk.onnxruntime", str(tmp_path / "program.py"), str(tmp_path / "model.onnx"), ".",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "dmlvk.onnxruntime",
+        str(tmp_path / "program.py"),
+        str(tmp_path / "model.onnx"),
+        ".",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout.splitlines() == [f"['{PROVIDER}'] 4"] * 11, done.stderr
 

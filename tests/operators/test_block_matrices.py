@@ -30,9 +30,14 @@ from tests.operators.test_products import gemm_desc, on_llvmpipe
 _VARIANTS = {variant.name: variant for variant in variants()}
 _BLOCK = 32
 _ABLE = dataclasses.replace(
-    GPU, has_cooperative_halves=True, has_half_arithmetic=True, device_arithmetic=True, shared_memory=32768,
-    work_group_size=1024, buffers=16,
-)  # fmt: skip
+    GPU,
+    has_cooperative_halves=True,
+    has_half_arithmetic=True,
+    device_arithmetic=True,
+    shared_memory=32768,
+    work_group_size=1024,
+    buffers=16,
+)
 
 
 @pytest.fixture

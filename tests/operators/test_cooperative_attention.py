@@ -319,9 +319,14 @@ def test_prompts_over_caches_are_onnx_runtime_s(
         "total": (TensorProto.INT32, [1]),
     }
     node = helper.make_node(
-        "GroupQueryAttention", list(kinds), ["y", "key", "value"], domain="com.microsoft", num_heads=heads,
-        kv_num_heads=key_heads, local_window_size=window,
-    )  # fmt: skip
+        "GroupQueryAttention",
+        list(kinds),
+        ["y", "key", "value"],
+        domain="com.microsoft",
+        num_heads=heads,
+        kv_num_heads=key_heads,
+        local_window_size=window,
+    )
     graph = helper.make_graph(
         [node],
         "attention",

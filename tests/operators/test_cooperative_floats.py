@@ -50,9 +50,14 @@ LARGE_OF_PARTS, SMALL_OF_PARTS = [tile for tile in COOPERATIVE if dml.FLOAT32 in
 SMALLEST = {dml.FLOAT16: SMALL, dml.FLOAT32: SMALL_OF_PARTS}
 BOTH_TYPES = pytest.mark.parametrize("data_type", SMALLEST, ids=lambda data_type: data_type.name)
 ABLE = dataclasses.replace(
-    GPU, has_cooperative_halves=True, has_cooperative_brain_floats=True, device_arithmetic=True, shared_memory=49152,
-    work_group_size=1024, buffers=8,
-)  # fmt: skip
+    GPU,
+    has_cooperative_halves=True,
+    has_cooperative_brain_floats=True,
+    device_arithmetic=True,
+    shared_memory=49152,
+    work_group_size=1024,
+    buffers=8,
+)
 HALVES = CooperativeMatrix(16, 16, 16, "FLOAT16", "FLOAT16", "FLOAT32")
 PARTS = dataclasses.replace(HALVES, left_type="BFLOAT16", right_type="BFLOAT16")
 FEATURES = {"cooperativeMatrix", "vulkanMemoryModel", "vulkanMemoryModelDeviceScope"}
@@ -179,11 +184,16 @@ def test_products_in_all_layouts(
         "CTensor": (2, 1, rows, columns),
     }
     desc = dml.Gemm(
-        a_tensor=dml.TensorDesc(data_type, sizes["ATensor"]), b_tensor=dml.TensorDesc(data_type, sizes["BTensor"]),
-        c_tensor=dml.TensorDesc(data_type, sizes["CTensor"]), output_tensor=dml.TensorDesc(data_type, sizes["CTensor"]),
-        trans_a=trans_a, trans_b=trans_b, alpha=0.75, beta=-2.0,
+        a_tensor=dml.TensorDesc(data_type, sizes["ATensor"]),
+        b_tensor=dml.TensorDesc(data_type, sizes["BTensor"]),
+        c_tensor=dml.TensorDesc(data_type, sizes["CTensor"]),
+        output_tensor=dml.TensorDesc(data_type, sizes["CTensor"]),
+        trans_a=trans_a,
+        trans_b=trans_b,
+        alpha=0.75,
+        beta=-2.0,
         fused_activation=dml.fused_activation("ACTIVATION_RELU"),
-    )  # fmt: skip
+    )
     inputs = {name: values("normal", size, data_type, random) for name, size in sizes.items()}
     _check(on_llvmpipe(benches)[0], desc, inputs)
 
@@ -207,9 +217,13 @@ def test_sizes_that_fill_no_vectors_are_multiplied_as_copies_that_do(
         a_tensor=dml.TensorDesc(dml.FLOAT16, (2, 1, *a)),
         b_tensor=dml.TensorDesc(dml.FLOAT16, (2, 1, *b), (0, 0, b[1], 1)),
         c_tensor=dml.TensorDesc(dml.FLOAT16, (2, 1, rows, columns), (0, 0, 0, 1)),
-        output_tensor=dml.TensorDesc(dml.FLOAT16, (2, 1, rows, columns)), trans_a=layout[0], trans_b=layout[1],
-        alpha=0.75, beta=-2.0, fused_activation=dml.fused_activation("ACTIVATION_RELU"),
-    )  # fmt: skip
+        output_tensor=dml.TensorDesc(dml.FLOAT16, (2, 1, rows, columns)),
+        trans_a=layout[0],
+        trans_b=layout[1],
+        alpha=0.75,
+        beta=-2.0,
+        fused_activation=dml.fused_activation("ACTIVATION_RELU"),
+    )
     random = np.random.default_rng(37)
     inputs = {
         "ATensor": values("normal", (2, 1, *a), dml.FLOAT16, random),

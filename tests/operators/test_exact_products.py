@@ -47,9 +47,14 @@ from tests.targets import all_compute_as_gpus, variants
 Array = npt.NDArray[Any]
 
 ABLE = dataclasses.replace(
-    GPU, has_cooperative_bytes=True, device_arithmetic=True, shared_memory=49152, work_group_size=1024, buffers=8,
+    GPU,
+    has_cooperative_bytes=True,
+    device_arithmetic=True,
+    shared_memory=49152,
+    work_group_size=1024,
+    buffers=8,
     buffer_size=2**32 - 1,
-)  # fmt: skip
+)
 
 _ALLOWED = dml.ExecutionFlags.ALLOW_DEVICE_ARITHMETIC
 
@@ -104,11 +109,16 @@ def test_layouts_and_what_follows_sums(device: dml.Device) -> None:
     inputs["ATensor"][1, 0, 5::7] *= np.float32(1e30)
     tensors = {name: dml.TensorDesc(dml.FLOAT32, size) for name, size in sizes.items()}
     desc = dml.Gemm(
-        a_tensor=tensors["ATensor"], b_tensor=dml.TensorDesc(dml.FLOAT32, sizes["BTensor"], (0, 0, terms, 1)),
-        c_tensor=tensors["CTensor"], output_tensor=tensors["CTensor"], trans_a=dml.MatrixTransform.TRANSPOSE,
-        trans_b=dml.MatrixTransform.TRANSPOSE, alpha=0.75, beta=-2.0,
+        a_tensor=tensors["ATensor"],
+        b_tensor=dml.TensorDesc(dml.FLOAT32, sizes["BTensor"], (0, 0, terms, 1)),
+        c_tensor=tensors["CTensor"],
+        output_tensor=tensors["CTensor"],
+        trans_a=dml.MatrixTransform.TRANSPOSE,
+        trans_b=dml.MatrixTransform.TRANSPOSE,
+        alpha=0.75,
+        beta=-2.0,
         fused_activation=dml.fused_activation("ACTIVATION_RELU"),
-    )  # fmt: skip
+    )
     _run(device, desc, inputs)
 
 
@@ -153,11 +163,18 @@ def _hard(kind: str, random: np.random.Generator) -> tuple[Array, Array]:
 @pytest.mark.parametrize(
     ("kind", "products"),
     [
-        ("normal", {6}), ("cancelling", {6}), ("Hilbert", {6, 9}), ("Vandermonde", {0, 6, 9}),
-        ("largest bytes left out", {6}), ("outlying channels", {0, 9}), ("huge in each block", {0}),
-        ("huge meets zeros", {0}), ("graded", {0}), ("features in units of their own", {0}),
+        ("normal", {6}),
+        ("cancelling", {6}),
+        ("Hilbert", {6, 9}),
+        ("Vandermonde", {0, 6, 9}),
+        ("largest bytes left out", {6}),
+        ("outlying channels", {0, 9}),
+        ("huge in each block", {0}),
+        ("huge meets zeros", {0}),
+        ("graded", {0}),
+        ("features in units of their own", {0}),
     ],
-)  # fmt: skip
+)
 def test_what_is_certified_is_within_the_stated_error(kind: str, products: set[int]) -> None:
     """Of matrices that are made to break it, with results of nine products that do."""
     with np.errstate(under="ignore", over="ignore"):

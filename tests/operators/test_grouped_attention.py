@@ -129,10 +129,17 @@ def _scratch_bytes(batch: int, heads: int, length: int, data_type: dml.DataType,
     sizes = (batch, length, heads * size)
     tensor = dml.TensorDesc(data_type, sizes)
     desc = dml.MultiheadAttention1(
-        query_tensor=tensor, key_tensor=tensor, value_tensor=tensor,
-        mask_tensor=dml.TensorDesc(dml.INT32, (1, 1, length, length)), output_tensor=tensor, scale=0.125,
-        mask_filter_value=-1e4, query_head_count=heads, key_value_head_count=heads, mask_type=_MASKS.BOOLEAN,
-    )  # fmt: skip
+        query_tensor=tensor,
+        key_tensor=tensor,
+        value_tensor=tensor,
+        mask_tensor=dml.TensorDesc(dml.INT32, (1, 1, length, length)),
+        output_tensor=tensor,
+        scale=0.125,
+        mask_filter_value=-1e4,
+        query_head_count=heads,
+        key_value_head_count=heads,
+        mask_type=_MASKS.BOOLEAN,
+    )
     check_operator(desc, _LEVEL)
     return lower(desc, GPU).scratch_bytes
 

@@ -305,10 +305,14 @@ def test_long_paddings_take_few_steps(benches: list[Workbench], mode: PaddingMod
     names = {PaddingMode.REFLECTION: "reflect", PaddingMode.SYMMETRIC: "symmetric", PaddingMode.WRAP: "wrap"}
     values = np.arange(6, dtype=np.float32).reshape(1, 1, 2, 3)
     desc = Padding(
-        input_tensor=TensorDesc(dml.FLOAT32, values.shape), output_tensor=TensorDesc(dml.FLOAT32, (1, 1, 3, 200)),
-        padding_mode=mode, padding_value=0.0, dimension_count=4, start_padding=(0, 0, 1, 50),
+        input_tensor=TensorDesc(dml.FLOAT32, values.shape),
+        output_tensor=TensorDesc(dml.FLOAT32, (1, 1, 3, 200)),
+        padding_mode=mode,
+        padding_value=0.0,
+        dimension_count=4,
+        start_padding=(0, 0, 1, 50),
         end_padding=(0, 0, 0, 147),
-    )  # fmt: skip
+    )
     widths = [(0, 0), (0, 0), (1, 0), (50, 147)]
     numpy_mode: Any = names.get(mode, "edge")
     for bench in benches:

@@ -25,9 +25,15 @@ def test_equal_numbers_have_variance_0_and_large_means_cost_no_accuracy(device: 
     x[2, 0] = 16777216
     tensor = dml.TensorDesc(dml.DataType.FLOAT32, x.shape)
     desc = dml.MeanVarianceNormalization(
-        input_tensor=tensor, scale_tensor=None, bias_tensor=None, output_tensor=tensor, cross_channel=False,
-        normalize_variance=True, epsilon=0.0, fused_activation=None,
-    )  # fmt: skip
+        input_tensor=tensor,
+        scale_tensor=None,
+        bias_tensor=None,
+        output_tensor=tensor,
+        cross_channel=False,
+        normalize_variance=True,
+        epsilon=0.0,
+        fused_activation=None,
+    )
     got = device.run(dataclasses.replace(desc, epsilon=1e-20), {"InputTensor": x})["OutputTensor"]
     assert not got[[0, 2]].any()
     assert np.array_equal(got[1, 0], deviations * 4)
@@ -72,9 +78,16 @@ def test_batch_normalization_grad_agrees_with_finite_differences(any_device: dml
 def _training(sizes: tuple[int, ...], parameters: tuple[int, ...], **more: object) -> dml.BatchNormalizationTraining:
     large, small = dml.TensorDesc(dml.FLOAT32, sizes), dml.TensorDesc(dml.FLOAT32, parameters)
     desc = dml.BatchNormalizationTraining(
-        input_tensor=large, scale_tensor=small, bias_tensor=small, fused_add_tensor=None, output_tensor=large,
-        output_mean_tensor=small, output_variance_tensor=small, epsilon=0.0, fused_activation=None,
-    )  # fmt: skip
+        input_tensor=large,
+        scale_tensor=small,
+        bias_tensor=small,
+        fused_add_tensor=None,
+        output_tensor=large,
+        output_mean_tensor=small,
+        output_variance_tensor=small,
+        epsilon=0.0,
+        fused_activation=None,
+    )
     return dataclasses.replace(desc, **more)  # type: ignore[arg-type]  # members by name
 
 
@@ -184,9 +197,14 @@ def _run(
     packed = dml.TensorDesc(data_type, x.shape)
     source = packed if strides is None else dml.TensorDesc(data_type, x.shape, strides=strides)
     desc = dml.LocalResponseNormalization(
-        input_tensor=source, output_tensor=packed, cross_channel=True, local_size=local_size, alpha=alpha, beta=beta,
+        input_tensor=source,
+        output_tensor=packed,
+        cross_channel=True,
+        local_size=local_size,
+        alpha=alpha,
+        beta=beta,
         bias=bias,
-    )  # fmt: skip
+    )
     return device.run(desc, {"InputTensor": x})["OutputTensor"]
 
 

@@ -33,11 +33,19 @@ def _adam(
 ) -> dml.AdamOptimizer:
     first, second, third = outputs or [tensor] * 3
     return dml.AdamOptimizer(
-        input_parameters_tensor=tensor, input_first_moment_tensor=tensor, input_second_moment_tensor=tensor,
-        gradient_tensor=tensor, training_step_tensor=step or dml.TensorDesc(dml.UINT32, (1,) * tensor.dimension_count),
-        output_parameters_tensor=first, output_first_moment_tensor=second, output_second_moment_tensor=third,
-        learning_rate=learning_rate, beta1=betas[0], beta2=betas[1], epsilon=epsilon,
-    )  # fmt: skip
+        input_parameters_tensor=tensor,
+        input_first_moment_tensor=tensor,
+        input_second_moment_tensor=tensor,
+        gradient_tensor=tensor,
+        training_step_tensor=step or dml.TensorDesc(dml.UINT32, (1,) * tensor.dimension_count),
+        output_parameters_tensor=first,
+        output_first_moment_tensor=second,
+        output_second_moment_tensor=third,
+        learning_rate=learning_rate,
+        beta1=betas[0],
+        beta2=betas[1],
+        epsilon=epsilon,
+    )
 
 
 def _inputs(arrays: Sequence[Array], step: Array | int) -> dict[str, Array]:

@@ -193,9 +193,13 @@ def test_parts_of_rows_fit_a_buffer(rows: int, is_tiled: bool) -> None:
     desc = Gemm(
         a_tensor=dml.TensorDesc(dml.FLOAT16, (1, 1, rows, 11008)),
         b_tensor=dml.TensorDesc(dml.FLOAT16, (1, 1, 64, 11008)),
-        output_tensor=dml.TensorDesc(dml.FLOAT16, (1, 1, rows, 64)), trans_a=dml.MatrixTransform.NONE,
-        trans_b=dml.MatrixTransform.TRANSPOSE, alpha=1.0, beta=0.0, fused_activation=None,
-    )  # fmt: skip
+        output_tensor=dml.TensorDesc(dml.FLOAT16, (1, 1, rows, 64)),
+        trans_a=dml.MatrixTransform.NONE,
+        trans_b=dml.MatrixTransform.TRANSPOSE,
+        alpha=1.0,
+        beta=0.0,
+        fused_activation=None,
+    )
     weights = BlockWeights(dml.FLOAT16, 4, False, 64, 11008, 1, 11008, Blocks(32, 1, 1, 344))
     target = Target(has_exact_halves=True, shared_memory=2**16, buffers=16, buffer_size=2**32 - 1)
     assert packed_matrices.multiplies(gemm_product(desc), weights, target) == is_tiled

@@ -132,9 +132,14 @@ def test_convolutions_are_exact(any_device: dml.Device, monkeypatch: pytest.Monk
         input_zero_point_tensor=dml.TensorDesc(dml.UINT8, x.shape),
         filter_tensor=dml.TensorDesc(dml.INT8, window.shape),
         filter_zero_point_tensor=dml.TensorDesc(dml.INT8, y.shape),
-        output_tensor=dml.TensorDesc(dml.INT32, (2, 10, 5, 9)), dimension_count=2, strides=(2, 1), dilations=(1, 2),
-        start_padding=(1, 2), end_padding=(1, 1), group_count=2,
-    )  # fmt: skip
+        output_tensor=dml.TensorDesc(dml.INT32, (2, 10, 5, 9)),
+        dimension_count=2,
+        strides=(2, 1),
+        dilations=(1, 2),
+        start_padding=(1, 2),
+        end_padding=(1, 1),
+        group_count=2,
+    )
     padded = np.pad(source.astype(np.int64) - 77, ((0, 0), (0, 0), (1, 1), (2, 1)))
     weights = window.astype(np.int64) - y.reshape(10, 1, 1, 1)
     expected = np.zeros((2, 10, 5, 9), np.int64)
@@ -209,10 +214,16 @@ def test_a_filter_that_lies_as_tiles_read_it_is_not_packed(
     source, window = _random(dml.INT8, (2, sizes[1], 8, 9)), _random(dml.INT8, sizes)
     high, wide = 8 - sizes[2] + 1, 9 - sizes[3] + 1
     desc = dml.ConvolutionInteger(
-        input_tensor=dml.TensorDesc(dml.INT8, source.shape), filter_tensor=dml.TensorDesc(dml.INT8, sizes, strides),
-        output_tensor=dml.TensorDesc(dml.INT32, (2, 32, high, wide)), dimension_count=2, strides=(1, 1),
-        dilations=(1, 1), start_padding=(0, 0), end_padding=(0, 0), group_count=1,
-    )  # fmt: skip
+        input_tensor=dml.TensorDesc(dml.INT8, source.shape),
+        filter_tensor=dml.TensorDesc(dml.INT8, sizes, strides),
+        output_tensor=dml.TensorDesc(dml.INT32, (2, 32, high, wide)),
+        dimension_count=2,
+        strides=(1, 1),
+        dilations=(1, 1),
+        start_padding=(0, 0),
+        end_padding=(0, 0),
+        group_count=1,
+    )
     got = any_device.run(desc, {"InputTensor": source, "FilterTensor": window})["OutputTensor"]
     expected = np.zeros((2, 32, high, wide), np.int64)
     for i, j in np.ndindex(*sizes[2:]):

@@ -24,8 +24,12 @@ from tests.operators.test_products import on_llvmpipe
 from tests.targets import all_compute_as_gpus
 
 WINDOWS: dict[str, Any] = {
-    "dimension_count": 2, "strides": (1, 1), "window_size": (2, 2), "start_padding": (0, 0), "end_padding": (0, 0),
-}  # fmt: skip
+    "dimension_count": 2,
+    "strides": (1, 1),
+    "window_size": (2, 2),
+    "start_padding": (0, 0),
+    "end_padding": (0, 0),
+}
 
 
 def _average(sizes: tuple[int, ...], output: tuple[int, ...], **more: Any) -> dml.OperatorDesc:
@@ -94,10 +98,15 @@ def test_windows_that_share_rows_give_the_same_bits(
     of_output = (1, 2, 2 * outputs[1] * outputs[3], 2 * outputs[1]) if strides else None  # channels and batch innermost
     desc = dml.MaxPooling2(
         input_tensor=dml.TensorDesc(data_type, sizes, strides),
-        output_tensor=dml.TensorDesc(data_type, outputs, of_output), output_indices_tensor=None,
-        dilations=(1,) * len(window), dimension_count=len(window), strides=stride, window_size=window,
-        start_padding=start, end_padding=(0,) * len(window),
-    )  # fmt: skip
+        output_tensor=dml.TensorDesc(data_type, outputs, of_output),
+        output_indices_tensor=None,
+        dilations=(1,) * len(window),
+        dimension_count=len(window),
+        strides=stride,
+        window_size=window,
+        start_padding=start,
+        end_padding=(0,) * len(window),
+    )
     random = np.random.default_rng(3)
     if data_type.is_float:
         x = random.standard_normal(sizes).astype(data_type.numpy_dtype)
@@ -335,9 +344,13 @@ def _pooled_with_indices(
         members["dilations"] = (1, 1)
     desc_class: Any = OPERATORS[name]
     desc = desc_class(
-        input_tensor=dml.TensorDesc(data_type, values.shape), dimension_count=2, window_size=window, strides=(1, 1),
-        **members, **tensors,
-    )  # fmt: skip
+        input_tensor=dml.TensorDesc(data_type, values.shape),
+        dimension_count=2,
+        window_size=window,
+        strides=(1, 1),
+        **members,
+        **tensors,
+    )
     results = [list(bench.device.run(desc, {"InputTensor": values}).values()) for bench in benches]
     for other in results[1:]:
         for one, another in zip(results[0], other, strict=True):

@@ -55,13 +55,21 @@ UINT_MAX = 2**32 - 1
 def _alignment_desc(image: Array, regions: Array, pooled: tuple[int, int], **more: Any) -> dml.RoiAlign1:
     data_type = dml.FLOAT16 if image.dtype == np.float16 else dml.FLOAT32
     members: dict[str, Any] = {
-        "input_tensor": dml.TensorDesc(data_type, image.shape), "roi_tensor": dml.TensorDesc(data_type, regions.shape),
+        "input_tensor": dml.TensorDesc(data_type, image.shape),
+        "roi_tensor": dml.TensorDesc(data_type, regions.shape),
         "batch_indices_tensor": dml.TensorDesc(dml.UINT32, regions.shape[:1]),
         "output_tensor": dml.TensorDesc(data_type, (len(regions), image.shape[1], *pooled)),
-        "reduction_function": AVERAGE, "interpolation_mode": LINEAR, "spatial_scale_x": 1.0, "spatial_scale_y": 1.0,
-        "input_pixel_offset": 0.5, "output_pixel_offset": -0.5, "out_of_bounds_input_value": 0.0,
-        "minimum_samples_per_output": 1, "maximum_samples_per_output": 1, "align_regions_to_corners": False,
-    }  # fmt: skip
+        "reduction_function": AVERAGE,
+        "interpolation_mode": LINEAR,
+        "spatial_scale_x": 1.0,
+        "spatial_scale_y": 1.0,
+        "input_pixel_offset": 0.5,
+        "output_pixel_offset": -0.5,
+        "out_of_bounds_input_value": 0.0,
+        "minimum_samples_per_output": 1,
+        "maximum_samples_per_output": 1,
+        "align_regions_to_corners": False,
+    }
     return dml.RoiAlign1(**{**members, **more})
 
 
@@ -219,11 +227,16 @@ class Way:
     @property
     def members(self) -> dict[str, Any]:
         return {
-            "reduction_function": self.function, "interpolation_mode": self.mode, "spatial_scale_x": self.scales[0],
-            "spatial_scale_y": self.scales[1], "input_pixel_offset": self.offsets[0],
-            "output_pixel_offset": self.offsets[1], "minimum_samples_per_output": self.samples[0],
-            "maximum_samples_per_output": self.samples[1], "align_regions_to_corners": self.reaches_corners,
-        }  # fmt: skip
+            "reduction_function": self.function,
+            "interpolation_mode": self.mode,
+            "spatial_scale_x": self.scales[0],
+            "spatial_scale_y": self.scales[1],
+            "input_pixel_offset": self.offsets[0],
+            "output_pixel_offset": self.offsets[1],
+            "minimum_samples_per_output": self.samples[0],
+            "maximum_samples_per_output": self.samples[1],
+            "align_regions_to_corners": self.reaches_corners,
+        }
 
 
 def _tensor(array: Array) -> dml.TensorDesc:
@@ -232,10 +245,14 @@ def _tensor(array: Array) -> dml.TensorDesc:
 
 def _gradient_desc(image: Array, gradient: Array, regions: Array, way: Way, **more: Any) -> dml.RoiAlignGrad:
     members: dict[str, Any] = {
-        "input_tensor": _tensor(image), "input_gradient_tensor": _tensor(gradient), "roi_tensor": _tensor(regions),
-        "batch_indices_tensor": dml.TensorDesc(dml.UINT32, regions.shape[:1]), "output_gradient_tensor": _tensor(image),
-        "output_roi_gradient_tensor": _tensor(regions), **way.members,
-    }  # fmt: skip
+        "input_tensor": _tensor(image),
+        "input_gradient_tensor": _tensor(gradient),
+        "roi_tensor": _tensor(regions),
+        "batch_indices_tensor": dml.TensorDesc(dml.UINT32, regions.shape[:1]),
+        "output_gradient_tensor": _tensor(image),
+        "output_roi_gradient_tensor": _tensor(regions),
+        **way.members,
+    }
     return dml.RoiAlignGrad(**{**members, **more})
 
 
@@ -429,10 +446,14 @@ def _many_regions(count: int) -> dml.RoiAlignGrad:
     """One launch for each region on a CPU device, for each of a few parts of the image."""
     pooled, image = dml.TensorDesc(dml.FLOAT32, (count, 1, 200, 200)), dml.TensorDesc(dml.FLOAT32, (1, 1, 2000, 2000))
     return dml.RoiAlignGrad(
-        input_tensor=None, input_gradient_tensor=pooled, roi_tensor=dml.TensorDesc(dml.FLOAT32, (count, 4)),
-        batch_indices_tensor=dml.TensorDesc(dml.UINT32, (count,)), output_gradient_tensor=image,
-        output_roi_gradient_tensor=None, **Way().members,
-    )  # fmt: skip
+        input_tensor=None,
+        input_gradient_tensor=pooled,
+        roi_tensor=dml.TensorDesc(dml.FLOAT32, (count, 4)),
+        batch_indices_tensor=dml.TensorDesc(dml.UINT32, (count,)),
+        output_gradient_tensor=image,
+        output_roi_gradient_tensor=None,
+        **Way().members,
+    )
 
 
 def test_compiling_many_launches_takes_as_long_for_each_as_compiling_few(any_device: dml.Device) -> None:

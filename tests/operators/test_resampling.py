@@ -28,11 +28,15 @@ NEAREST, LINEAR = dml.InterpolationMode.NEAREST_NEIGHBOR, dml.InterpolationMode.
 
 def _resample(source: tuple[int, ...], output: tuple[int, ...], **more: Any) -> dml.OperatorDesc:
     members: dict[str, Any] = {
-        "input_tensor": dml.TensorDesc(dml.FLOAT32, source), "output_tensor": dml.TensorDesc(dml.FLOAT32, output),
-        "interpolation_mode": NEAREST, "rounding_direction": dml.AxisDirection.DECREASING,
-        "input_pixel_offsets": (0.5,) * len(source), "output_pixel_offsets": (-0.5,) * len(source),
-        "scales": tuple(after / before for before, after in zip(source, output, strict=True)), **more,
-    }  # fmt: skip
+        "input_tensor": dml.TensorDesc(dml.FLOAT32, source),
+        "output_tensor": dml.TensorDesc(dml.FLOAT32, output),
+        "interpolation_mode": NEAREST,
+        "rounding_direction": dml.AxisDirection.DECREASING,
+        "input_pixel_offsets": (0.5,) * len(source),
+        "output_pixel_offsets": (-0.5,) * len(source),
+        "scales": tuple(after / before for before, after in zip(source, output, strict=True)),
+        **more,
+    }
     return dml.Resample2(dimension_count=len(source), **members)
 
 
@@ -71,10 +75,16 @@ def test_onnx_agrees(benches: list[Workbench], antialias: int) -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
     (expected,) = reference.ReferenceEvaluator(model).run(None, {"x": values, "scales": np.array(scales, np.float32)})
     desc = dml.Resample3(
-        input_tensor=dml.TensorDesc(dml.FLOAT32, values.shape), output_tensor=dml.TensorDesc(dml.FLOAT32, output),
-        interpolation_mode=LINEAR, rounding_direction=dml.AxisDirection.DECREASING, dimension_count=4, scales=scales,
-        input_pixel_offsets=(0.5,) * 4, output_pixel_offsets=(-0.5,) * 4, antialiased=bool(antialias),
-    )  # fmt: skip
+        input_tensor=dml.TensorDesc(dml.FLOAT32, values.shape),
+        output_tensor=dml.TensorDesc(dml.FLOAT32, output),
+        interpolation_mode=LINEAR,
+        rounding_direction=dml.AxisDirection.DECREASING,
+        dimension_count=4,
+        scales=scales,
+        input_pixel_offsets=(0.5,) * 4,
+        output_pixel_offsets=(-0.5,) * 4,
+        antialiased=bool(antialias),
+    )
     for bench in benches:
         np.testing.assert_allclose(np.array(_run(bench, desc, values)), expected, rtol=0, atol=2e-6)
 
@@ -251,13 +261,17 @@ def test_infinities_reach_elements_with_a_part_in_them_only(benches: list[Workbe
 @pytest.mark.parametrize(
     ("mode", "offset", "scales", "kernel"),
     [
-        (_MODES[0], 0.0, (1.0, 2.0, 2.0), "block_gradient"), (_MODES[0], 0.0, (1.0, 3.0, 2.0), "block_gradient"),
-        (_MODES[0], 0.0, (1.0, 1.0, 2.0), "block_gradient"), (_MODES[0], 0.0, (1.0, 2.0, 3.0), "gradient"),
-        (_MODES[0], 0.25, (1.0, 2.0, 1.5), "gradient"), (_MODES[1], 0.5, (1.0, 2.0, 2.0), "doubled_gradient"),
-        (_MODES[1], 0.0, (1.0, 2.0, 2.0), "gradient"), (_MODES[1], 0.5, (2.0, 2.0, 2.0), "gradient"),
+        (_MODES[0], 0.0, (1.0, 2.0, 2.0), "block_gradient"),
+        (_MODES[0], 0.0, (1.0, 3.0, 2.0), "block_gradient"),
+        (_MODES[0], 0.0, (1.0, 1.0, 2.0), "block_gradient"),
+        (_MODES[0], 0.0, (1.0, 2.0, 3.0), "gradient"),
+        (_MODES[0], 0.25, (1.0, 2.0, 1.5), "gradient"),
+        (_MODES[1], 0.5, (1.0, 2.0, 2.0), "doubled_gradient"),
+        (_MODES[1], 0.0, (1.0, 2.0, 2.0), "gradient"),
+        (_MODES[1], 0.5, (2.0, 2.0, 2.0), "gradient"),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_gpus_kernels_for_what_was_repeated_or_doubled_have_the_same_bits(
     benches: list[Workbench],
     monkeypatch: pytest.MonkeyPatch,
@@ -297,9 +311,14 @@ def test_fold_adds_windows_of_many_places(
     positions = math.prod(size + 1 for size in sizes)
     desc = dml.Fold(
         input_tensor=dml.TensorDesc(data_type, (1, math.prod(window), positions)),
-        output_tensor=dml.TensorDesc(data_type, (1, 1, *sizes)), dimension_count=len(sizes), window_sizes=window,
-        strides=[1] * len(sizes), dilations=[1] * len(sizes), start_padding=start, end_padding=end,
-    )  # fmt: skip
+        output_tensor=dml.TensorDesc(data_type, (1, 1, *sizes)),
+        dimension_count=len(sizes),
+        window_sizes=window,
+        strides=[1] * len(sizes),
+        dilations=[1] * len(sizes),
+        start_padding=start,
+        end_padding=end,
+    )
     random = np.random.default_rng(3)
     values = random.standard_normal((1, math.prod(window), positions)).astype(data_type.numpy_dtype)
     values[0, -1, 0], values[0, 0, -1] = -0.0, 1e-7  # those that the last launch and the first one take
@@ -315,10 +334,15 @@ def test_gradients_of_pools_add_those_of_many_windows(benches: list[Workbench], 
     of_maxima = {"input_tensor": dml.TensorDesc(data_type, sizes), "dilations": [1, 1]}
     kind: Any = OPERATORS[name]
     desc = kind(
-        input_gradient_tensor=windows, output_gradient_tensor=dml.TensorDesc(data_type, sizes), dimension_count=2,
-        strides=[1, 1], window_size=[1, positions], start_padding=[0, positions], end_padding=[0, positions - 1],
-        **of_maxima if name == "MAX_POOLING_GRAD" else {"include_padding": True},
-    )  # fmt: skip
+        input_gradient_tensor=windows,
+        output_gradient_tensor=dml.TensorDesc(data_type, sizes),
+        dimension_count=2,
+        strides=[1, 1],
+        window_size=[1, positions],
+        start_padding=[0, positions],
+        end_padding=[0, positions - 1],
+        **(of_maxima if name == "MAX_POOLING_GRAD" else {"include_padding": True}),
+    )
     random = np.random.default_rng(3)
     gradients = (random.standard_normal(windows.sizes) + 0.25).astype(data_type.numpy_dtype)
     gradients[..., 0], gradients[..., 1], gradients[..., -1] = 1e-7, 1000.0, -0.0

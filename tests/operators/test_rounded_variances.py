@@ -29,9 +29,16 @@ _EQUAL_FROM, _TINY = 12, 8
 def _desc(x: Array, epsilon: float, *, has_scale: bool = False) -> dml.MeanVarianceNormalization1:
     tensor = dml.TensorDesc(dml.DataType.FLOAT32, x.shape)
     return dml.MeanVarianceNormalization1(
-        input_tensor=tensor, scale_tensor=tensor if has_scale else None, bias_tensor=None, output_tensor=tensor,
-        axis_count=1, axes=(1,), normalize_variance=True, epsilon=epsilon, fused_activation=None,
-    )  # fmt: skip
+        input_tensor=tensor,
+        scale_tensor=tensor if has_scale else None,
+        bias_tensor=None,
+        output_tensor=tensor,
+        axis_count=1,
+        axes=(1,),
+        normalize_variance=True,
+        epsilon=epsilon,
+        fused_activation=None,
+    )
 
 
 def _assert_kept(benches: list[Workbench], desc: dml.MeanVarianceNormalization1, inputs: Mapping[str, Array]) -> None:

@@ -179,9 +179,13 @@ def test_input_and_output_may_be_one_range(benches: list[Workbench], is_backward
 
 
 _TYPES = {
-    np.dtype(np.float32): DataType.FLOAT32, np.dtype(np.float16): DataType.FLOAT16, np.dtype(np.int32): DataType.INT32,
-    np.dtype(np.int64): DataType.INT64, np.dtype(np.int8): DataType.INT8, np.dtype(np.uint8): DataType.UINT8,
-}  # fmt: skip
+    np.dtype(np.float32): DataType.FLOAT32,
+    np.dtype(np.float16): DataType.FLOAT16,
+    np.dtype(np.int32): DataType.INT32,
+    np.dtype(np.int64): DataType.INT64,
+    np.dtype(np.int8): DataType.INT8,
+    np.dtype(np.uint8): DataType.UINT8,
+}
 
 
 def _reduction_desc(function: ReduceFunction, x: Array, axes: Sequence[int]) -> dml.Reduce:
@@ -417,9 +421,14 @@ def _register_desc(
     return dml.MeanVarianceNormalization1(
         input_tensor=tensor,
         scale_tensor=dml.TensorDesc(data_type, sizes, strides[scale]) if scale in strides else None,
-        bias_tensor=dml.TensorDesc(data_type, sizes, strides[bias]) if bias in strides else None, output_tensor=tensor,
-        axis_count=2, axes=(2, 3), normalize_variance=True, epsilon=1e-5, fused_activation=_RELU if relu else None,
-    )  # fmt: skip
+        bias_tensor=dml.TensorDesc(data_type, sizes, strides[bias]) if bias in strides else None,
+        output_tensor=tensor,
+        axis_count=2,
+        axes=(2, 3),
+        normalize_variance=True,
+        epsilon=1e-5,
+        fused_activation=_RELU if relu else None,
+    )
 
 
 def _operand(shape: str, length: int, seed: int) -> npt.NDArray[np.float32]:

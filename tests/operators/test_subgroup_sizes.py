@@ -151,12 +151,16 @@ def test_products(
     of_b = (columns, terms) if trans_b else (terms, columns)
     sizes = {"ATensor": (2, 1, rows, terms), "BTensor": (2, 1, *of_b), "CTensor": (2, 1, rows, columns)}
     desc = dml.Gemm(
-        a_tensor=dml.TensorDesc(dml.FLOAT16, sizes["ATensor"]), b_tensor=dml.TensorDesc(dml.FLOAT16, sizes["BTensor"]),
+        a_tensor=dml.TensorDesc(dml.FLOAT16, sizes["ATensor"]),
+        b_tensor=dml.TensorDesc(dml.FLOAT16, sizes["BTensor"]),
         c_tensor=dml.TensorDesc(dml.FLOAT16, sizes["CTensor"]),
-        output_tensor=dml.TensorDesc(dml.FLOAT16, sizes["CTensor"]), trans_a=dml.MatrixTransform.NONE,
-        trans_b=dml.MatrixTransform.TRANSPOSE if trans_b else dml.MatrixTransform.NONE, alpha=0.75, beta=-2.0,
+        output_tensor=dml.TensorDesc(dml.FLOAT16, sizes["CTensor"]),
+        trans_a=dml.MatrixTransform.NONE,
+        trans_b=dml.MatrixTransform.TRANSPOSE if trans_b else dml.MatrixTransform.NONE,
+        alpha=0.75,
+        beta=-2.0,
         fused_activation=dml.fused_activation("ACTIVATION_RELU"),
-    )  # fmt: skip
+    )
     random = np.random.default_rng(61)
     _check(benches, names, desc, {name: values("normal", size, dml.FLOAT16, random) for name, size in sizes.items()})
 

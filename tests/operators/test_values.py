@@ -227,10 +227,14 @@ WORST: dict[str, list[tuple[int, tuple[int, ...], float]]] = {
 }
 
 ATTRIBUTES = {
-    "ACTIVATION_SCALED_TANH": ("alpha", "beta"), "ACTIVATION_PARAMETRIC_SOFTPLUS": ("alpha", "beta"),
-    "ACTIVATION_SOFTPLUS": ("steepness",), "ACTIVATION_CELU": ("alpha",), "ACTIVATION_SWISH": ("sigmoid_input_scale",),
-    "ACTIVATION_ELU": ("alpha",), "ACTIVATION_SCALED_ELU": ("alpha", "gamma"),
-}  # fmt: skip
+    "ACTIVATION_SCALED_TANH": ("alpha", "beta"),
+    "ACTIVATION_PARAMETRIC_SOFTPLUS": ("alpha", "beta"),
+    "ACTIVATION_SOFTPLUS": ("steepness",),
+    "ACTIVATION_CELU": ("alpha",),
+    "ACTIVATION_SWISH": ("sigmoid_input_scale",),
+    "ACTIVATION_ELU": ("alpha",),
+    "ACTIVATION_SCALED_ELU": ("alpha", "gamma"),
+}
 
 
 def _number(bits: int) -> float:

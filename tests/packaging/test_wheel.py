@@ -65,9 +65,16 @@ def build(
 ) -> subprocess.CompletedProcess[str]:
     """Run ``python -m build`` on a source tree, with another PATH if one is given, and more environment variables."""
     return python(
-        "-m", "build", f"--{kind}", "--no-isolation", "--outdir", str(output), str(source),
-        env={"PATH": os.environ["PATH"] if path is None else path, **more}, timeout=600,
-    )  # fmt: skip
+        "-m",
+        "build",
+        f"--{kind}",
+        "--no-isolation",
+        "--outdir",
+        str(output),
+        str(source),
+        env={"PATH": os.environ["PATH"] if path is None else path, **more},
+        timeout=600,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -310,8 +317,12 @@ def pip_makes_a_wheel(source: Path, folder: Path, **environment: str) -> subproc
             *(folder / "env" / "bin" / "python", "-m", "pip", "wheel", "--no-deps", "--no-index"),
             *("--no-build-isolation", "--wheel-dir", folder / "out", source),
         ],
-        env={**os.environ, "PYTHONPATH": here, **environment}, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+        env={**os.environ, "PYTHONPATH": here, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
 
 
 def test_pip_installs_the_source_distribution_with_a_kompute_that_was_built_here(

@@ -41,25 +41,35 @@ def depends(dispatches: Sequence[Dispatch]) -> list[bool]:
 
 # Each chain: dispatches as "what they read > what they write", with a star before those that must wait.
 CHAINS = {
-    "a single dispatch": "A > B", "read after write": "A > B, *B > C", "write after read": "A > B, *C > A",
-    "write after write": "A > B, *C > B", "in place, then read": "A > A, *A > B",
-    "in place twice": "A > A, *A > A, *A > A", "read, then in place": "A > B, *A > A", "independent": "A > B, C > D",
-    "shared inputs only": "A > B, A > C, A > D, A > E", "many inputs, one of them written before": "A > B, *A C B > D",
+    "a single dispatch": "A > B",
+    "read after write": "A > B, *B > C",
+    "write after read": "A > B, *C > A",
+    "write after write": "A > B, *C > B",
+    "in place, then read": "A > A, *A > B",
+    "in place twice": "A > A, *A > A, *A > A",
+    "read, then in place": "A > B, *A > A",
+    "independent": "A > B, C > D",
+    "shared inputs only": "A > B, A > C, A > D, A > E",
+    "many inputs, one of them written before": "A > B, *A C B > D",
     "halves of a buffer, read and written": "A0:128 > A128:256, A0:128 > B",
     "disjoint outputs of one buffer": "A > C0:128, B > C128:256",
     "neighbours touch but share no byte": "A > B0:64, B64:128 > C, D > B128:192",
-    "one byte is shared": "A > B0:65, *B64:128 > C", "a range inside another": "A > B, *B32:48 > C",
+    "one byte is shared": "A > B0:65, *B64:128 > C",
+    "a range inside another": "A > B, *B32:48 > C",
     "a range around another": "A > B32:48, *B > C",
     "the other half does not matter": "A > B0:128, B128:256 > C, *B0:128 > D",
     "a chain": "A > B, *B > C, *C > D, *D > E",
     "a dependency settles all that came before it": "A > B, C > D, *B > E, D > A0:16",
-    "settled reads too": "A > B, C > D, *B > E, D > C", "but not what waits itself": "A > B, *B > C, *C > D",
-    "two at once": "A > B, C > D, *B D > E, *E > A", "three ways": "A > B, *B > C, A > D, *C > A, D > B, *E > D",
-    "ping-pong": "A > B, *B > A, *A > B, *B > A", "fan out, then in": "A > B, *B > C, B > D, *C D > E",
+    "settled reads too": "A > B, C > D, *B > E, D > C",
+    "but not what waits itself": "A > B, *B > C, *C > D",
+    "two at once": "A > B, C > D, *B D > E, *E > A",
+    "three ways": "A > B, *B > C, A > D, *C > A, D > B, *E > D",
+    "ping-pong": "A > B, *B > A, *A > B, *B > A",
+    "fan out, then in": "A > B, *B > C, B > D, *C D > E",
     "reads pile up until a write": "A > B, A > C, A > D, *E > A",
     "a settled reader does not hold up a writer": "A > B, *B > C, D > A",
     "a reader after the dependency does": "A > B, *B A > C, *D > A",
-}  # fmt: skip
+}
 
 
 def parsed(text: str) -> tuple[list[Dispatch], list[bool]]:

@@ -100,10 +100,14 @@ INDEPENDENT = ("run", "A>A", "A>A'", "A>B C>D", "A>B A>C A>D", "A>B A>B'")
 
 # Each chain has a hazard between every two neighbours, or one that a dependency placed for another pair settles.
 DEPENDENT: dict[str, Found] = {
-    "A>B B>C": READ_AFTER_WRITE, "A>B B>C C>D": READ_AFTER_WRITE, "A>B C>A": WRITE_AFTER_READ,
-    "A>B B>A": READ_AFTER_WRITE | WRITE_AFTER_READ, "A>B A>C D>A": WRITE_AFTER_READ,
-    "A>B C>D B>C D>A": READ_AFTER_WRITE | WRITE_AFTER_READ, "A>B B>C A>D D>B": READ_AFTER_WRITE | WRITE_AFTER_READ,
-}  # fmt: skip
+    "A>B B>C": READ_AFTER_WRITE,
+    "A>B B>C C>D": READ_AFTER_WRITE,
+    "A>B C>A": WRITE_AFTER_READ,
+    "A>B B>A": READ_AFTER_WRITE | WRITE_AFTER_READ,
+    "A>B A>C D>A": WRITE_AFTER_READ,
+    "A>B C>D B>C D>A": READ_AFTER_WRITE | WRITE_AFTER_READ,
+    "A>B B>C A>D D>B": READ_AFTER_WRITE | WRITE_AFTER_READ,
+}
 
 
 @functools.cache
@@ -326,9 +330,13 @@ _AT_ONCE = 8
 @pytest.mark.parametrize("first", range(0, len(_NAMES), _AT_ONCE), ids=lambda first: _NAMES[first].lower())
 def test_validation_is_silent(first: int, device: dml.Device) -> None:
     finished = python(
-        "-c", VALIDATED_PROGRAM, str(device.info.index), ",".join(_NAMES[first : first + _AT_ONCE]),
-        env={"DMLVK_VALIDATION": "1"}, timeout=600,
-    )  # fmt: skip
+        "-c",
+        VALIDATED_PROGRAM,
+        str(device.info.index),
+        ",".join(_NAMES[first : first + _AT_ONCE]),
+        env={"DMLVK_VALIDATION": "1"},
+        timeout=600,
+    )
     if f"asks for {LAYER}, which the Vulkan loader does not find" in finished.stderr:
         pytest.fail("needs the Vulkan validation layer: apt install vulkan-validationlayers", pytrace=False)
     assert finished.returncode == 0, finished.stderr

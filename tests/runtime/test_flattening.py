@@ -317,9 +317,13 @@ def test_constants_become_the_numbers_that_a_tool_makes_of_them(name: str, tmp_p
     assert not any(opcode in SPEC_CONSTANTS for _, opcode, _ in module_instructions(module_words(after)))
     named = [f"{i}:{str(bool(given[i])).lower() if is_truth else given[i]}" for i, is_truth in truths.items()]
     expected = _comparable(
-        tmp_path, spirv, "--set-spec-const-default-value", " ".join(named), "--freeze-spec-const",
+        tmp_path,
+        spirv,
+        "--set-spec-const-default-value",
+        " ".join(named),
+        "--freeze-spec-const",
         "--fold-spec-const-op-composite",
-    )  # fmt: skip
+    )
     assert _comparable(tmp_path, after) == expected
 
 

@@ -48,10 +48,14 @@ def launch(
 ) -> Launch:
     kernel = compiled(device, sign(floats(count))).steps[0].kernel
     return Launch(
-        spirv=library.load(kernel.variant), specialization=kernel.specialization(offsets),
-        push_constants=kernel.push_constants(offsets), work_groups=kernel.work_groups, allocations=(source, target),
-        written=(target,), depends=depends,
-    )  # fmt: skip
+        spirv=library.load(kernel.variant),
+        specialization=kernel.specialization(offsets),
+        push_constants=kernel.push_constants(offsets),
+        work_groups=kernel.work_groups,
+        allocations=(source, target),
+        written=(target,),
+        depends=depends,
+    )
 
 
 def long_work(engine: Engine, device: dml.Device) -> list[Launch]:
@@ -333,9 +337,13 @@ def test_lost_device_stays_lost(engine: Engine, any_device: dml.Device) -> None:
     with pytest.raises(dml.DeviceRemovedError, match=message):
         engine.run(broken(recording, cause))
     calls: list[Callable[[], object]] = [
-        engine.check_open, lambda: engine.allocate(4), lambda: engine.record([]), lambda: engine.run(recording),
-        lambda: contents_of(engine, source), lambda: fill(engine, source, VALUES),
-    ]  # fmt: skip
+        engine.check_open,
+        lambda: engine.allocate(4),
+        lambda: engine.record([]),
+        lambda: engine.run(recording),
+        lambda: contents_of(engine, source),
+        lambda: fill(engine, source, VALUES),
+    ]
     for call in calls:
         with pytest.raises(dml.DeviceRemovedError, match=message):
             call()
@@ -421,10 +429,14 @@ def test_submitted_work_is_waited_for_by_whoever_needs_it(engine: Engine, any_de
     fill(engine, source, VALUES)
     recording = engine.record([launch(any_device, source, target)])
     needs: list[Callable[[], object]] = [
-        lambda: contents_of(engine, target), lambda: fill(engine, source, VALUES),
-        lambda: engine.submit(engine.record([launch(any_device, target, other)])), lambda: engine.submit(recording),
-        lambda: engine.wait(recording), lambda: engine.release(other), lambda: engine.release(target),
-    ]  # fmt: skip
+        lambda: contents_of(engine, target),
+        lambda: fill(engine, source, VALUES),
+        lambda: engine.submit(engine.record([launch(any_device, target, other)])),
+        lambda: engine.submit(recording),
+        lambda: engine.wait(recording),
+        lambda: engine.release(other),
+        lambda: engine.release(target),
+    ]
     for need in needs[:4]:
         engine.submit(recording)
         assert recording in engine._running

@@ -129,9 +129,15 @@ def made(
 ) -> DeviceInfo:
     reason = None if usable else "has no compute queue"
     return replace(
-        DEVICES[0], index=index, name=name, kind=kind, usable=usable, unusable_reason=reason, uuid=uuid,
+        DEVICES[0],
+        index=index,
+        name=name,
+        kind=kind,
+        usable=usable,
+        unusable_reason=reason,
+        uuid=uuid,
         pci_address=pci_address,
-    )  # fmt: skip
+    )
 
 
 MACHINE = [

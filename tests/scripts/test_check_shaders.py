@@ -269,11 +269,15 @@ CHANGES: list[tuple[str, Callable[[bytes], bytes]]] = [
     ("undefined-value", replace_instruction("OpConstantTrue", opcodes.NUMBERS["OpUndef"])),
     ("unlisted-instruction", replace_instruction("OpFNegate", 117)),
     ("unlisted-instruction", replace_instruction("OpFNegate", 6000)),
-    ("entry-point", lambda data: data.replace(b"main\0", b"mine\0")), ("entry-point", second_copy("OpEntryPoint")),
+    ("entry-point", lambda data: data.replace(b"main\0", b"mine\0")),
+    ("entry-point", second_copy("OpEntryPoint")),
     ("execution-mode", second_copy("OpExecutionMode", word2=4459)),
-    ("capability", second_copy("OpCapability", word1=1000)), ("aliased", without_decoration(opcodes.ALIASED)),
-    ("malformed", lambda data: data[:-3]), ("malformed", lambda data: b"GLSL" + data[4:]), ("malformed", lambda _: b""),
-]  # fmt: skip
+    ("capability", second_copy("OpCapability", word1=1000)),
+    ("aliased", without_decoration(opcodes.ALIASED)),
+    ("malformed", lambda data: data[:-3]),
+    ("malformed", lambda data: b"GLSL" + data[4:]),
+    ("malformed", lambda _: b""),
+]
 
 
 @pytest.mark.parametrize(("rule", "change"), CHANGES)

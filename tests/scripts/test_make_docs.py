@@ -220,19 +220,34 @@ def test_the_file_is_what_the_script_makes(capsys: pytest.CaptureFixture[str], t
 
 #: Of each function: the rows of its intervals, as the shaders' comments count them.
 ROWS = {
-    "GELU": 21 * 128 + 64 + 1, "ACOSH": 21 * 128, "ATANH": 6 * 128, "ATANH_BELOW_ONE": 23 * 128, "SOFTPLUS": 20 * 128,
-    "TAN": 7 * 256, "COTANGENT": 7 * 256, "TANH": 10 * 128 + 16, "COMPLEMENT": 16 * 128, "ASINH": 20 * 128,
+    "GELU": 21 * 128 + 64 + 1,
+    "ACOSH": 21 * 128,
+    "ATANH": 6 * 128,
+    "ATANH_BELOW_ONE": 23 * 128,
+    "SOFTPLUS": 20 * 128,
+    "TAN": 7 * 256,
+    "COTANGENT": 7 * 256,
+    "TANH": 10 * 128 + 16,
+    "COMPLEMENT": 16 * 128,
+    "ASINH": 20 * 128,
     "ATAN": 20 * 128,
-}  # fmt: skip
+}
 
 PAIRS = {"LOGARITHM_TERM": 130 * 32 + 44}
 
 #: Those whose rows are a point, the value there, a line and a square, in Python's own words.
 FUNCTIONS: dict[str, Callable[[float], float]] = {
-    "ACOSH": lambda z: math.acosh(1 + z), "ATANH": math.atanh, "ATANH_BELOW_ONE": lambda gap: math.atanh(1 - gap),
-    "SOFTPLUS": lambda t: math.log1p(math.exp(-t)), "TAN": math.tan, "COTANGENT": lambda x: 1 / math.tan(x),
-    "TANH": math.tanh, "COMPLEMENT": lambda x: -math.expm1(-x), "ASINH": math.asinh, "ATAN": math.atan,
-}  # fmt: skip
+    "ACOSH": lambda z: math.acosh(1 + z),
+    "ATANH": math.atanh,
+    "ATANH_BELOW_ONE": lambda gap: math.atanh(1 - gap),
+    "SOFTPLUS": lambda t: math.log1p(math.exp(-t)),
+    "TAN": math.tan,
+    "COTANGENT": lambda x: 1 / math.tan(x),
+    "TANH": math.tanh,
+    "COMPLEMENT": lambda x: -math.expm1(-x),
+    "ASINH": math.asinh,
+    "ATAN": math.atan,
+}
 
 
 def test_shaders_look_for_rows_where_the_file_has_them() -> None:

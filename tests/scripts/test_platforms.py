@@ -45,8 +45,14 @@ void main()
 def compiled(folder: Path, words: int, value: str) -> bytes:
     (folder / "a.comp").write_text(SHADER % (words, value))
     command = [
-        "glslangValidator", "-V", "--target-env", "vulkan1.1", "-o", str(folder / "a.spv"), str(folder / "a.comp"),
-    ]  # fmt: skip
+        "glslangValidator",
+        "-V",
+        "--target-env",
+        "vulkan1.1",
+        "-o",
+        str(folder / "a.spv"),
+        str(folder / "a.comp"),
+    ]
     subprocess.run(command, check=True, capture_output=True)
     return (folder / "a.spv").read_bytes()
 

@@ -210,13 +210,20 @@ QUICK, TURNS, MEASURE = "quick", "turns", "measure"
 @pytest.mark.parametrize(
     ("arguments", "extent", "given_on"),
     [
-        ("", {QUICK, TURNS}, ""), ("--quick", {QUICK, TURNS}, ""), ("-k sign", {QUICK, TURNS}, "-k sign"),
-        ("-x -k sign", {QUICK, TURNS}, "-x -k sign"), ("--quick tests/unit -n 0", {QUICK, TURNS}, "tests/unit -n 0"),
-        ("--all", {TURNS}, ""), ("--all -n 0 tests/unit", {TURNS}, "-n 0 tests/unit"), ("--every-driver", set(), ""),
-        ("tests/unit -k sign", set(), "tests/unit -k sign"), ("-k sign tests/unit", set(), "-k sign tests/unit"),
-        ("-x tests/unit/a.py::test_one", set(), "-x tests/unit/a.py::test_one"), ("--measure", {TURNS, MEASURE}, ""),
+        ("", {QUICK, TURNS}, ""),
+        ("--quick", {QUICK, TURNS}, ""),
+        ("-k sign", {QUICK, TURNS}, "-k sign"),
+        ("-x -k sign", {QUICK, TURNS}, "-x -k sign"),
+        ("--quick tests/unit -n 0", {QUICK, TURNS}, "tests/unit -n 0"),
+        ("--all", {TURNS}, ""),
+        ("--all -n 0 tests/unit", {TURNS}, "-n 0 tests/unit"),
+        ("--every-driver", set(), ""),
+        ("tests/unit -k sign", set(), "tests/unit -k sign"),
+        ("-k sign tests/unit", set(), "-k sign tests/unit"),
+        ("-x tests/unit/a.py::test_one", set(), "-x tests/unit/a.py::test_one"),
+        ("--measure", {TURNS, MEASURE}, ""),
     ],
-)  # fmt: skip
+)
 def test_arguments_choose_the_extent(tmp_path: Path, arguments: str, extent: set[str], given_on: str) -> None:
     (tmp_path / "tests" / "unit").mkdir(parents=True)
     (tmp_path / "tests" / "unit" / "a.py").touch()

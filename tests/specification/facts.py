@@ -123,11 +123,17 @@ def _operator(name: str, entry: dict[str, Any]) -> OperatorFacts:
     if "same" in entry:  # sizes and data type of all tensors
         entry = {**entry, "same_sizes": "all tensors", "same_data_type": "all tensors"}
     return OperatorFacts(
-        name, members, entry.get("in_place", []), _groups(entry.get("same_sizes", []), names),
-        _groups(entry.get("same_data_type", []), names), entry.get("data_type_rules", []), entry.get("one_element", []),
-        entry.get("same_data_type_at", {}), entry.get("most_effective_dimensions"),
+        name,
+        members,
+        entry.get("in_place", []),
+        _groups(entry.get("same_sizes", []), names),
+        _groups(entry.get("same_data_type", []), names),
+        entry.get("data_type_rules", []),
+        entry.get("one_element", []),
+        entry.get("same_data_type_at", {}),
+        entry.get("most_effective_dimensions"),
         {level: _tensors(table, names) for level, table in sorted(entry["support"].items())},
-    )  # fmt: skip
+    )
 
 
 def all_facts() -> dict[str, OperatorFacts]:

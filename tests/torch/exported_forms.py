@@ -101,12 +101,20 @@ class Of(nn.Module):
 
 
 FORMS: dict[str, Callable[[], nn.Module]] = {
-    "layer_norm": LayerNorm, "rms_norm": RMSNorm, "gelu": nn.GELU, "gelu_by_tanh": lambda: nn.GELU(approximate="tanh"),
-    "silu": nn.SiLU, "swish": lambda: Of(lambda x: x * torch.sigmoid(1.702 * x)), "swiglu": SwiGLU,
-    "attention": lambda: Attention("plain"), "attention_causal": lambda: Attention("causal"),
-    "attention_masked": lambda: Attention("masked"), "attention_written": lambda: Attention("written"),
-    "group_norm": lambda: nn.GroupNorm(4, 8), "group_norm_written": GroupNorm,
-}  # fmt: skip
+    "layer_norm": LayerNorm,
+    "rms_norm": RMSNorm,
+    "gelu": nn.GELU,
+    "gelu_by_tanh": lambda: nn.GELU(approximate="tanh"),
+    "silu": nn.SiLU,
+    "swish": lambda: Of(lambda x: x * torch.sigmoid(1.702 * x)),
+    "swiglu": SwiGLU,
+    "attention": lambda: Attention("plain"),
+    "attention_causal": lambda: Attention("causal"),
+    "attention_masked": lambda: Attention("masked"),
+    "attention_written": lambda: Attention("written"),
+    "group_norm": lambda: nn.GroupNorm(4, 8),
+    "group_norm_written": GroupNorm,
+}
 
 
 def exported(name: str, exporter: str, dtype: torch.dtype = torch.float32) -> onnx.ModelProto:

@@ -10,9 +10,18 @@ from torch import nn
 
 def network() -> Any:
     return nn.Sequential(
-        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 16, 3, stride=2),
-        nn.SiLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 5), nn.LayerNorm(5), nn.GELU(),
-    )  # fmt: skip
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 16, 3, stride=2),
+        nn.SiLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(16, 5),
+        nn.LayerNorm(5),
+        nn.GELU(),
+    )
 
 
 class Transformer(torch.nn.Module):  # type: ignore[misc, name-defined]  # of a package that may be missing

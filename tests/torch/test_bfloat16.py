@@ -13,13 +13,26 @@ import dmlvk as dml
 torch = pytest.importorskip("torch")
 
 OF_ONE: list[Callable[[Any], Any]] = [
-    lambda x: x + 0.3, lambda x: x * 1.1, lambda x: x / 3, lambda x: 1 - x, lambda x: x.bfloat16(), lambda x: x.float(),
-    lambda x: x.half(), lambda x: x.relu(), lambda x: x.abs() + 0.001, lambda x: x.flip(0),
-    lambda x: x.t().contiguous().t() * 0.7, lambda x: torch.where(x > 0, x, 0.1),
-    lambda x: torch.where(x > 0.2, x, torch.full_like(x, 0.1)), lambda x: x.clamp(-0.3, 0.7),
-    lambda x: torch.cat([x[:3], x[3:] * 0.9]), lambda x: x.amax(1, keepdim=True) - x, lambda x: (x * 7).round(),
-    lambda x: x.masked_fill(x > 1, 0.3), lambda x: (x * 5).to(torch.int32) * 0.1 + x,
-]  # fmt: skip
+    lambda x: x + 0.3,
+    lambda x: x * 1.1,
+    lambda x: x / 3,
+    lambda x: 1 - x,
+    lambda x: x.bfloat16(),
+    lambda x: x.float(),
+    lambda x: x.half(),
+    lambda x: x.relu(),
+    lambda x: x.abs() + 0.001,
+    lambda x: x.flip(0),
+    lambda x: x.t().contiguous().t() * 0.7,
+    lambda x: torch.where(x > 0, x, 0.1),
+    lambda x: torch.where(x > 0.2, x, torch.full_like(x, 0.1)),
+    lambda x: x.clamp(-0.3, 0.7),
+    lambda x: torch.cat([x[:3], x[3:] * 0.9]),
+    lambda x: x.amax(1, keepdim=True) - x,
+    lambda x: (x * 7).round(),
+    lambda x: x.masked_fill(x > 1, 0.3),
+    lambda x: (x * 5).to(torch.int32) * 0.1 + x,
+]
 OF_TWO: list[Callable[[Any, Any], Any]] = [
     lambda x, y: x + y,
     lambda x, y: x * y,

@@ -368,21 +368,29 @@ def test_parts_that_are_written_one_after_the_other_share_a_plan(strict: str, an
 
 
 _SPECIAL: dict[str, Any] = {
-    "digamma": torch.digamma, "i0e": torch.special.i0e, "j1": torch.special.bessel_j1,
-    "y0": lambda x: torch.special.bessel_y0(x.abs()), "k1": lambda x: torch.special.modified_bessel_k1(x.abs()),
-    "log_ndtr": torch.special.log_ndtr, "ndtri": lambda x: torch.special.ndtri(x / 22 + 0.5),
+    "digamma": torch.digamma,
+    "i0e": torch.special.i0e,
+    "j1": torch.special.bessel_j1,
+    "y0": lambda x: torch.special.bessel_y0(x.abs()),
+    "k1": lambda x: torch.special.modified_bessel_k1(x.abs()),
+    "log_ndtr": torch.special.log_ndtr,
+    "ndtri": lambda x: torch.special.ndtri(x / 22 + 0.5),
     "zeta": lambda x: torch.special.zeta(x.abs() + 1.1, x.flip(0).abs() + 0.5),
-    "polygamma": lambda x: torch.polygamma(2, x.abs() + 0.1), "erfc": torch.special.erfc,
-    "erfinv": lambda x: torch.special.erfinv(x / 10), "lgamma": torch.lgamma,
+    "polygamma": lambda x: torch.polygamma(2, x.abs() + 0.1),
+    "erfc": torch.special.erfc,
+    "erfinv": lambda x: torch.special.erfinv(x / 10),
+    "lgamma": torch.lgamma,
     "copysign": lambda x: torch.copysign(x.abs(), x.flip(0)),
-    "fmax": lambda x: torch.fmax(torch.where(x > 2, torch.nan, x), x.flip(0)), "cumprod": lambda x: (x / 4).cumprod(0),
+    "fmax": lambda x: torch.fmax(torch.where(x > 2, torch.nan, x), x.flip(0)),
+    "cumprod": lambda x: (x / 4).cumprod(0),
     "cummax": lambda x: torch.cummax(x.sin(), 0).values,
     "cummin": lambda x: torch.cummin(torch.where(x > 8, torch.nan, x.sin()), 0).indices,
-    "logcumsumexp": lambda x: torch.logcumsumexp(x, 0), "kthvalue": lambda x: x.sin().kthvalue(17, 0).indices,
+    "logcumsumexp": lambda x: torch.logcumsumexp(x, 0),
+    "kthvalue": lambda x: x.sin().kthvalue(17, 0).indices,
     "median": lambda x: torch.stack([x.sin().median(), torch.where(x > 8, torch.nan, x).median()]),
     "nanmedian": lambda x: torch.where(x > 8, torch.nan, x).nanmedian(),
     "hypot": lambda x: torch.hypot(x, x.flip(0) * 3),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", _SPECIAL)

@@ -32,18 +32,24 @@ def _interpolated(mode: str, axes: int) -> list[Any]:
 @pytest.mark.parametrize(
     ("function", "axes", "given", "named"),
     [
-        *(case for axes in (1, 2, 3) for case in _interpolated("nearest", axes)), *_interpolated("nearest-exact", 2),
-        *_interpolated("linear", 1), *_interpolated("bilinear", 2), *_interpolated("trilinear", 3),
-        *_interpolated("bicubic", 2), _case("interpolate", 2, mode="bilinear", antialias=True, size=[3, 2]),
+        *(case for axes in (1, 2, 3) for case in _interpolated("nearest", axes)),
+        *_interpolated("nearest-exact", 2),
+        *_interpolated("linear", 1),
+        *_interpolated("bilinear", 2),
+        *_interpolated("trilinear", 3),
+        *_interpolated("bicubic", 2),
+        _case("interpolate", 2, mode="bilinear", antialias=True, size=[3, 2]),
         *(_case("pad", axes, (1, 2) * axes, mode="replicate") for axes in (1, 2, 3)),
         _case("pad", 2, (-1, 2, 1, -2), mode="replicate"),
         *(_case(f"adaptive_avg_pool{axes}d", axes, size) for axes in (1, 2, 3) for size in (1, 3)),
         *(_case(f"adaptive_max_pool{axes}d", axes, size) for axes in (1, 2, 3) for size in (1, 3)),
         *(_case(f"avg_pool{axes}d", axes, 3, 2, 1, True, counts) for axes in (1, 2, 3) for counts in (True, False)),
         *(_case(f"avg_pool{axes}d", axes, 3, 2, 1, False, True, 5) for axes in (2, 3)),
-        _case("max_pool3d", 3, 3, 2, 1, 1, True), _case("softshrink", 1), _case("hardshrink", 1),
+        _case("max_pool3d", 3, 3, 2, 1, 1, True),
+        _case("softshrink", 1),
+        _case("hardshrink", 1),
     ],
-)  # fmt: skip
+)
 def test_what_is_resampled_and_its_gradient_are_as_on_the_cpu(
     strict: str, function: str, axes: int, given: Any, named: Any
 ) -> None:

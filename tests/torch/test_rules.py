@@ -49,16 +49,26 @@ def test_bounds_that_are_no_numbers(dtype: Any, device: dml.Device) -> None:
     def program(a: Any, b: Any) -> Any:
         bounds = [(-1.0, NAN), (NAN, 1.0), (NAN, None), (None, NAN), (1.0, -1.0), (-1.0, None), (None, 0.5)]
         by_tensors = [
-            a.clamp(b), a.clamp(max=b), torch.clamp_min(a, b), a.clamp(b, b.flip(0)), a.maximum(b), a.minimum(b),
-        ]  # fmt: skip
+            a.clamp(b),
+            a.clamp(max=b),
+            torch.clamp_min(a, b),
+            a.clamp(b, b.flip(0)),
+            a.maximum(b),
+            a.minimum(b),
+        ]
         return [*(a.clamp(least, most) for least, most in bounds), *by_tensors, functional.hardtanh(a)]
 
     _check(program, device, *_pairs(dtype), signs=False)
 
 
 ROWS = [
-    [0.0, -0.0, 0.0], [-0.0, 0.0, -1.0], [-0.0, -0.0, 0.0], [NAN, 0.0, NAN], [-INFINITY] * 3, [INFINITY, INFINITY, NAN],
-]  # fmt: skip
+    [0.0, -0.0, 0.0],
+    [-0.0, 0.0, -1.0],
+    [-0.0, -0.0, 0.0],
+    [NAN, 0.0, NAN],
+    [-INFINITY] * 3,
+    [INFINITY, INFINITY, NAN],
+]
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
@@ -85,11 +95,16 @@ def test_pools_find_the_first_of_equal_elements_and_no_number_stays(dtype: Any, 
 
 
 GRADIENTS: dict[str, Callable[[Any], Any]] = {
-    "amax": lambda x: x.amax(1), "amin": lambda x: x.amin(1), "max": lambda x: x.max(1).values,
-    "min": lambda x: x.min(1).values, "max of all": lambda x: x.max(), "maximum": lambda x: torch.maximum(x, x.flip(0)),
-    "pool": lambda x: functional.max_pool2d(x[None, None], 2, 1), "clamp": lambda x: x.clamp(0, 1),
+    "amax": lambda x: x.amax(1),
+    "amin": lambda x: x.amin(1),
+    "max": lambda x: x.max(1).values,
+    "min": lambda x: x.min(1).values,
+    "max of all": lambda x: x.max(),
+    "maximum": lambda x: torch.maximum(x, x.flip(0)),
+    "pool": lambda x: functional.max_pool2d(x[None, None], 2, 1),
+    "clamp": lambda x: x.clamp(0, 1),
     "a threshold": lambda x: x.relu() + functional.threshold(x, 1.0, 0.0),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", GRADIENTS)

@@ -21,13 +21,21 @@ LIMIT = 1e-4  # Of the largest element, as far as results may differ from PyTorc
 Made = tuple[Any, dict[str, Any]]
 
 TEXT = {
-    "vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64,
-    "max_position_embeddings": 32,
-}  # fmt: skip
-PICTURES = {
-    "image_size": 16, "patch_size": 4, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "vocab_size": 64,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
     "intermediate_size": 64,
-}  # fmt: skip
+    "max_position_embeddings": 32,
+}
+PICTURES = {
+    "image_size": 16,
+    "patch_size": 4,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+}
 
 
 def tokens() -> Any:
@@ -64,9 +72,16 @@ def t5_encoder() -> Made:
 
 def whisper_encoder() -> Made:
     config = transformers.WhisperConfig(
-        num_mel_bins=8, d_model=32, encoder_layers=2, decoder_layers=1, encoder_attention_heads=4,
-        decoder_attention_heads=4, encoder_ffn_dim=64, decoder_ffn_dim=64, max_source_positions=20,
-    )  # fmt: skip
+        num_mel_bins=8,
+        d_model=32,
+        encoder_layers=2,
+        decoder_layers=1,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=64,
+        decoder_ffn_dim=64,
+        max_source_positions=20,
+    )
     return transformers.WhisperModel(config).encoder, {"input_features": torch.randn(2, 8, 40)}
 
 

@@ -117,11 +117,16 @@ def test_booleans_are_uint8() -> None:
     [
         (np.full(2, 0.1), r"float64, whose value 0\.1 at \[0\] float32 does not have: .*"),
         (np.full(2, 2**31 - 1, np.int32), r"int32, whose value 2147483647 at \[0\] .*"),
-        (np.zeros(2, np.complex64), "complex64"), (np.array([1, None]), "object"), (np.array(["a", "b"]), "<U1"),
-        (np.zeros(2, [("x", np.float32)]), r"\[\('x', '<f4'\)\]"), (np.zeros(2, "M8[s]"), r"datetime64\[s\]"),
-        ([1, 2**24 + 1], r"int64, whose value 16777217 at \[1\] .*"), (None, "object"), ({}, "object"),
+        (np.zeros(2, np.complex64), "complex64"),
+        (np.array([1, None]), "object"),
+        (np.array(["a", "b"]), "<U1"),
+        (np.zeros(2, [("x", np.float32)]), r"\[\('x', '<f4'\)\]"),
+        (np.zeros(2, "M8[s]"), r"datetime64\[s\]"),
+        ([1, 2**24 + 1], r"int64, whose value 16777217 at \[1\] .*"),
+        (None, "object"),
+        ({}, "object"),
     ],
-)  # fmt: skip
+)
 def test_other_data_types_are_refused(array: Any, dtype: str) -> None:
     _refused(array, TensorDesc(dml.FLOAT32, (2,)), f"the array's dtype must be float32; got {dtype}")
 

@@ -76,11 +76,21 @@ def test_copies_are_equal_and_differ_where_they_are_told_to() -> None:
 
 # DirectML's enumeration DML_TENSOR_DATA_TYPE: number, bits, NumPy's name.
 FACTS = {
-    "UNKNOWN": (0, 0, None), "FLOAT32": (1, 32, "float32"), "FLOAT16": (2, 16, "float16"), "UINT32": (3, 32, "uint32"),
-    "UINT16": (4, 16, "uint16"), "UINT8": (5, 8, "uint8"), "INT32": (6, 32, "int32"), "INT16": (7, 16, "int16"),
-    "INT8": (8, 8, "int8"), "FLOAT64": (9, 64, "float64"), "UINT64": (10, 64, "uint64"), "INT64": (11, 64, "int64"),
-    "UINT4": (12, 4, "uint8"), "INT4": (13, 4, "int8"),
-}  # fmt: skip
+    "UNKNOWN": (0, 0, None),
+    "FLOAT32": (1, 32, "float32"),
+    "FLOAT16": (2, 16, "float16"),
+    "UINT32": (3, 32, "uint32"),
+    "UINT16": (4, 16, "uint16"),
+    "UINT8": (5, 8, "uint8"),
+    "INT32": (6, 32, "int32"),
+    "INT16": (7, 16, "int16"),
+    "INT8": (8, 8, "int8"),
+    "FLOAT64": (9, 64, "float64"),
+    "UINT64": (10, 64, "uint64"),
+    "INT64": (11, 64, "int64"),
+    "UINT4": (12, 4, "uint8"),
+    "INT4": (13, 4, "int8"),
+}
 
 
 def test_all_of_directmls_data_types_are_known() -> None:
@@ -163,13 +173,20 @@ def test_an_array_is_no_data_type() -> None:
 @pytest.mark.parametrize(
     ("text", "names"),
     [
-        ("ELEMENT_WISE_SIGN", ["ELEMENT_WISE_SIGN"]), ("dml_operator_element_wise_sign", ["ELEMENT_WISE_SIGN"]),
-        ("Sign", ["ELEMENT_WISE_SIGN"]), ("hardmax", ["ACTIVATION_HARDMAX"]),
-        ("hardmax*", ["ACTIVATION_HARDMAX", "ACTIVATION_HARDMAX1"]), ("tanh", ["ELEMENT_WISE_TANH"]),
-        ("activation_tanh", ["ACTIVATION_TANH"]), ("?anh", ["ACTIVATION_TANH", "ELEMENT_WISE_TANH"]),
-        ("bit_[no]*", ["ELEMENT_WISE_BIT_NOT", "ELEMENT_WISE_BIT_OR"]), ("", []), ("sig", []), ("sign ", []),
+        ("ELEMENT_WISE_SIGN", ["ELEMENT_WISE_SIGN"]),
+        ("dml_operator_element_wise_sign", ["ELEMENT_WISE_SIGN"]),
+        ("Sign", ["ELEMENT_WISE_SIGN"]),
+        ("hardmax", ["ACTIVATION_HARDMAX"]),
+        ("hardmax*", ["ACTIVATION_HARDMAX", "ACTIVATION_HARDMAX1"]),
+        ("tanh", ["ELEMENT_WISE_TANH"]),
+        ("activation_tanh", ["ACTIVATION_TANH"]),
+        ("?anh", ["ACTIVATION_TANH", "ELEMENT_WISE_TANH"]),
+        ("bit_[no]*", ["ELEMENT_WISE_BIT_NOT", "ELEMENT_WISE_BIT_OR"]),
+        ("", []),
+        ("sig", []),
+        ("sign ", []),
     ],
-)  # fmt: skip
+)
 def test_names_and_globs_with_or_without_prefixes(text: str, names: list[str]) -> None:
     assert sorted(operators_named(text)) == names
 
@@ -236,9 +253,14 @@ def test_tokens_tell_bits_apart_and_are_the_same_in_every_process() -> None:
     tensor = dml.TensorDesc(dml.FLOAT32, (2, 3))
     values: list[Any] = [0.0, -0.0, 0, False, None, "0", b"0", (0,), (0, 0), ((0,), 0), float("nan"), dml.FLOAT32, 1]
     values += [
-        np.array([0], np.float32), np.array([[0]], np.float32), np.array([0], np.int32), {"a": 0}, {"b": 0}, tensor,
+        np.array([0], np.float32),
+        np.array([[0]], np.float32),
+        np.array([0], np.int32),
+        {"a": 0},
+        {"b": 0},
+        tensor,
         [tensor],
-    ]  # fmt: skip
+    ]
     assert len({token_of(value) for value in values}) == len(values)
     assert token_of([1, 2]) == token_of((1, 2))
     program = """

@@ -20,12 +20,19 @@ from dmlvk.dynamic.vectors import NumberVector
 from dmlvk.graphs.plan import coefficients_of
 
 OPERATIONS: tuple[Callable[[Any, Any, int], Any], ...] = (
-    lambda a, b, small: a + b, lambda a, b, small: a - b, lambda a, b, small: b * a,
-    lambda a, b, small: a // b if b != 0 else a, lambda a, b, small: a % b if b != 0 else a,
-    lambda a, b, small: -(-a // small), lambda a, b, small: min(a, b), lambda a, b, small: a if a > b else b,
-    lambda a, b, small: (a + 3) & ~3, lambda a, b, small: power_of_two_in(a, 16), lambda a, b, small: a & 1023,
+    lambda a, b, small: a + b,
+    lambda a, b, small: a - b,
+    lambda a, b, small: b * a,
+    lambda a, b, small: a // b if b != 0 else a,
+    lambda a, b, small: a % b if b != 0 else a,
+    lambda a, b, small: -(-a // small),
+    lambda a, b, small: min(a, b),
+    lambda a, b, small: a if a > b else b,
+    lambda a, b, small: (a + 3) & ~3,
+    lambda a, b, small: power_of_two_in(a, 16),
+    lambda a, b, small: a & 1023,
     lambda a, b, small: applied(abs, a - b),
-)  # fmt: skip
+)
 
 
 def _computed(choices: random.Random, sizes: list[Any]) -> tuple[Any, ...]:
@@ -67,15 +74,27 @@ def test_a_vector_has_the_numbers_of_its_sizes_and_knows_which_follow_from_them(
 
 
 LOSSES: dict[str, Callable[[Any], object]] = {
-    "int": int, "index": operator.index, "float": float, "hash": lambda size: {size: 1}, "text": str,
-    "text of a list": lambda size: f"{[size]}", "format": lambda size: f"{size:4}",
-    "range": lambda size: list(range(size)), "array": lambda size: np.zeros(size),
-    "element": lambda size: np.array([size], np.int64), "times a float": lambda size: size * 0.5,
-    "divided": lambda size: size / 2, "shifted": lambda size: size << 1, "or": lambda size: size | 4,
-    "power": lambda size: size**2, "bits": lambda size: size.bit_length(),
-    "common divisor": lambda size: math.gcd(size, 12), "slice": lambda size: "abc"[:size], "square root": math.sqrt,
+    "int": int,
+    "index": operator.index,
+    "float": float,
+    "hash": lambda size: {size: 1},
+    "text": str,
+    "text of a list": lambda size: f"{[size]}",
+    "format": lambda size: f"{size:4}",
+    "range": lambda size: list(range(size)),
+    "array": lambda size: np.zeros(size),
+    "element": lambda size: np.array([size], np.int64),
+    "times a float": lambda size: size * 0.5,
+    "divided": lambda size: size / 2,
+    "shifted": lambda size: size << 1,
+    "or": lambda size: size | 4,
+    "power": lambda size: size**2,
+    "bits": lambda size: size.bit_length(),
+    "common divisor": lambda size: math.gcd(size, 12),
+    "slice": lambda size: "abc"[:size],
+    "square root": math.sqrt,
     "pickle": pickle.dumps,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("loss", LOSSES)

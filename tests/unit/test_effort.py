@@ -298,10 +298,15 @@ SECONDS = {"a::many": 1.0, "a::few": 1.0, "b::slow": 90.0, "c::only": 30.0, "d::
 
 def _some_items() -> list[_CostItem]:
     return [
-        *_tests("a::many", "abcdefgh", "12345"), *_tests("a::few", "ab"), *_tests("a::unknown", "abcdefgh"),
-        _CostItem("b::slow"), _CostItem("b::fast"), _CostItem("c::only"),
-        *_tests("d::cases", "abcde", marker="each_operator"), *_tests("d::slower", "abcde"),
-    ]  # fmt: skip
+        *_tests("a::many", "abcdefgh", "12345"),
+        *_tests("a::few", "ab"),
+        *_tests("a::unknown", "abcdefgh"),
+        _CostItem("b::slow"),
+        _CostItem("b::fast"),
+        _CostItem("c::only"),
+        *_tests("d::cases", "abcde", marker="each_operator"),
+        *_tests("d::slower", "abcde"),
+    ]
 
 
 def test_what_takes_most_is_cut_and_the_rest_is_whole() -> None:

@@ -169,12 +169,18 @@ def test_the_implied_size_covers_the_elements_in_whole_words(data_type: DataType
 @pytest.mark.parametrize(
     ("data_type", "sizes", "strides", "expected"),
     [
-        (dml.UINT8, (1,), None, 4), (dml.UINT8, (5,), None, 8), (dml.FLOAT16, (3,), None, 8),
-        (dml.FLOAT32, (1, 2, 3, 4), None, 96), (dml.FLOAT32, (1, 2, 3, 4), (0, 0, 0, 1), 16),
-        (dml.FLOAT64, (2, 2), (5, 3), 72), (DataType.UINT4, (5,), None, 4), (DataType.UINT4, (9,), None, 8),
-        (dml.UINT8, (2**32 - 1,), None, 2**32), (dml.INT64, (2**32 - 1,), None, 8 * (2**32 - 1)),
+        (dml.UINT8, (1,), None, 4),
+        (dml.UINT8, (5,), None, 8),
+        (dml.FLOAT16, (3,), None, 8),
+        (dml.FLOAT32, (1, 2, 3, 4), None, 96),
+        (dml.FLOAT32, (1, 2, 3, 4), (0, 0, 0, 1), 16),
+        (dml.FLOAT64, (2, 2), (5, 3), 72),
+        (DataType.UINT4, (5,), None, 4),
+        (DataType.UINT4, (9,), None, 8),
+        (dml.UINT8, (2**32 - 1,), None, 2**32),
+        (dml.INT64, (2**32 - 1,), None, 8 * (2**32 - 1)),
     ],
-)  # fmt: skip
+)
 def test_known_implied_sizes(
     data_type: DataType, sizes: tuple[int, ...], strides: tuple[int, ...] | None, expected: int
 ) -> None:

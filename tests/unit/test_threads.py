@@ -109,10 +109,14 @@ class Thing:
 
 def calls(kept: WeakKeys[Thing, Thing], owner: Thing, new: Thing) -> dict[str, Callable[[], object]]:
     return {
-        "items": kept.items, "len": kept.__len__, "keep": lambda: kept.keep(new, Thing()),
-        "keep again": lambda: kept.keep(owner, Thing()), "get": lambda: kept.get(owner),
-        "drop": lambda: kept.drop(owner), "clear": kept.clear,
-    }  # fmt: skip
+        "items": kept.items,
+        "len": kept.__len__,
+        "keep": lambda: kept.keep(new, Thing()),
+        "keep again": lambda: kept.keep(owner, Thing()),
+        "get": lambda: kept.get(owner),
+        "drop": lambda: kept.drop(owner),
+        "clear": kept.clear,
+    }
 
 
 @pytest.mark.parametrize("call", calls(WeakKeys(), Thing(), Thing()))

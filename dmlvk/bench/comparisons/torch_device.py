@@ -121,9 +121,13 @@ def _chain(where: str, dtype: torch.dtype, is_tiny: bool) -> Work:
 
 
 _WORKS: dict[str, Callable[[str, torch.dtype, bool], Work]] = {
-    "chain": _chain, "bert": _bert, "vit": _vit, "convnext": _convnext, "gpt-training": _gpt,
+    "chain": _chain,
+    "bert": _bert,
+    "vit": _vit,
+    "convnext": _convnext,
+    "gpt-training": _gpt,
     "resnet-training": _resnet,
-}  # fmt: skip
+}
 
 
 def _measured(where: str, work: Work, repeats: int) -> _Times:

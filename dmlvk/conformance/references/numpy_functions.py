@@ -15,12 +15,22 @@ from dmlvk.conformance.references.scaling import prescaled
 Array = npt.NDArray[Any]
 
 _FUNCTIONS: dict[str, np.ufunc] = {
-    "ACTIVATION_TANH": np.tanh, "ELEMENT_WISE_ACOS": np.arccos, "ELEMENT_WISE_ACOSH": np.arccosh,
-    "ELEMENT_WISE_ASIN": np.arcsin, "ELEMENT_WISE_ASINH": np.arcsinh, "ELEMENT_WISE_ATAN": np.arctan,
-    "ELEMENT_WISE_ATANH": np.arctanh, "ELEMENT_WISE_COS": np.cos, "ELEMENT_WISE_COSH": np.cosh,
-    "ELEMENT_WISE_EXP": np.exp, "ELEMENT_WISE_LOG": np.log, "ELEMENT_WISE_SIN": np.sin, "ELEMENT_WISE_SINH": np.sinh,
-    "ELEMENT_WISE_TAN": np.tan, "ELEMENT_WISE_TANH": np.tanh,
-}  # fmt: skip
+    "ACTIVATION_TANH": np.tanh,
+    "ELEMENT_WISE_ACOS": np.arccos,
+    "ELEMENT_WISE_ACOSH": np.arccosh,
+    "ELEMENT_WISE_ASIN": np.arcsin,
+    "ELEMENT_WISE_ASINH": np.arcsinh,
+    "ELEMENT_WISE_ATAN": np.arctan,
+    "ELEMENT_WISE_ATANH": np.arctanh,
+    "ELEMENT_WISE_COS": np.cos,
+    "ELEMENT_WISE_COSH": np.cosh,
+    "ELEMENT_WISE_EXP": np.exp,
+    "ELEMENT_WISE_LOG": np.log,
+    "ELEMENT_WISE_SIN": np.sin,
+    "ELEMENT_WISE_SINH": np.sinh,
+    "ELEMENT_WISE_TAN": np.tan,
+    "ELEMENT_WISE_TANH": np.tanh,
+}
 
 
 @reference(*_FUNCTIONS)

@@ -77,18 +77,24 @@ def _gelu(x: Floats) -> Floats:
 
 
 _FUNCTIONS: dict[str, Callable[..., Floats]] = {
-    "SIGMOID": lambda x: 0.5 + 0.5 * np.tanh(0.5 * x), "TANH": np.tanh, "RELU": lambda x: np.maximum(x, 0),
-    "IDENTITY": lambda x: x, "CELU": lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha)),
-    "ELU": lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))), "GELU": _gelu,
+    "SIGMOID": lambda x: 0.5 + 0.5 * np.tanh(0.5 * x),
+    "TANH": np.tanh,
+    "RELU": lambda x: np.maximum(x, 0),
+    "IDENTITY": lambda x: x,
+    "CELU": lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha)),
+    "ELU": lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))),
+    "GELU": _gelu,
     "HARD_SIGMOID": lambda x, alpha, beta: np.clip(alpha * x + beta, 0, 1),
-    "LEAKY_RELU": lambda x, alpha: np.where(x > 0, x, alpha * x), "LINEAR": lambda x, alpha, beta: alpha * x + beta,
+    "LEAKY_RELU": lambda x, alpha: np.where(x > 0, x, alpha * x),
+    "LINEAR": lambda x, alpha, beta: alpha * x + beta,
     "PARAMETRIC_SOFTPLUS": lambda x, alpha, beta: alpha * _softplus(x * beta, 1.0),
     "SCALED_ELU": lambda x, alpha, gamma: gamma * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))),
     "SCALED_TANH": lambda x, alpha, beta: alpha * np.tanh(beta * x),
     "SHRINK": lambda x, bias, threshold: np.where(x < -threshold, x + bias, np.where(x > threshold, x - bias, 0)),
-    "SOFTPLUS": _softplus, "SOFTSIGN": lambda x: x / (1 + np.abs(x)),
+    "SOFTPLUS": _softplus,
+    "SOFTSIGN": lambda x: x / (1 + np.abs(x)),
     "THRESHOLDED_RELU": lambda x, alpha: np.where(x > alpha, x, 0),
-}  # fmt: skip
+}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -45,15 +45,22 @@ _CASES: Mapping[str, _AttentionCase] = {
 
 _GROUPED: Mapping[str, _AttentionCase] = {
     "groups, odd sizes": _AttentionCase(
-        "q,k,v", (2, 6, 3, 5, 3, 5), _TYPES.KEY_SEQUENCE_LENGTH, bias=True, past=3, key_heads=2, lengths=(1, 3),
+        "q,k,v", (2, 6, 3, 5, 3, 5), _TYPES.KEY_SEQUENCE_LENGTH, bias=True, past=3, key_heads=2, lengths=(1, 3)
     ),
     "one head of keys": _AttentionCase(
-        "q,kv", (2, 3, 4, 2, 4, 4), _TYPES.BOOLEAN, -3.0, past=4, present=True, relative=2, key_heads=1,
+        "q,kv",
+        (2, 3, 4, 2, 4, 4),
+        _TYPES.BOOLEAN,
+        -3.0,
+        past=4,
+        present=True,
+        relative=2,
+        key_heads=1,
         lengths=(-1, 2.5),
     ),
     "groups, one query": _AttentionCase("q,k,v", (3, 4, 1, 1, 8, 8), past=6, key_heads=2, lengths=(0, 9, 4)),
     "all stacked": _AttentionCase("qkv", (2, 2, 5, 5, 4, 4), _TYPES.KEY_SEQUENCE_END_START, bias=True, relative=1),
-}  # fmt: skip
+}
 
 
 @sampler("MULTIHEAD_ATTENTION")

@@ -105,16 +105,21 @@ def gemm(types: Types, random: np.random.Generator) -> Iterator[Sample]:
 
 _FORWARD, _BACKWARD = dml.ConvolutionDirection.FORWARD, dml.ConvolutionDirection.BACKWARD
 _DEFAULTS: dict[str, Any] = {
-    "mode": dml.ConvolutionMode.CROSS_CORRELATION, "direction": _FORWARD, "groups": 1, "bias": True, "kind": "normal",
+    "mode": dml.ConvolutionMode.CROSS_CORRELATION,
+    "direction": _FORWARD,
+    "groups": 1,
+    "bias": True,
+    "kind": "normal",
     "fused": None,
-}  # fmt: skip
+}
 
 # input sizes, filter sizes, and what differs from _DEFAULTS and from steps of 1 without padding
 _CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "a window of one": ((2, 20, 5, 7), (9, 20, 1, 1), {"fused": _RELU}),
     "padded": ((1, 3, 9, 8), (5, 3, 3, 3), {"start": (1, 1), "end": (1, 1)}),
     "strides and dilations": (
-        (2, 4, 17, 16), (6, 4, 3, 2),
+        (2, 4, 17, 16),
+        (6, 4, 3, 2),
         {"strides": (2, 3), "dilations": (2, 1), "start": (2, 0), "end": (1, 3), "bias": False},
     ),
     "turned over": ((1, 2, 6, 7), (3, 2, 3, 2), {"mode": dml.ConvolutionMode.CONVOLUTION, "end": (2, 1)}),
@@ -125,20 +130,23 @@ _CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]
     "denormal products": ((1, 8, 6, 5), (5, 8, 3, 3), {"start": (1, 1), "end": (1, 1), "kind": "tiny"}),
     "several segments": ((1, 130, 4, 4), (3, 130, 3, 3), {"start": (1, 1), "end": (1, 1)}),
     "transposed": (
-        (2, 6, 4, 5), (6, 5, 3, 4),
+        (2, 6, 4, 5),
+        (6, 5, 3, 4),
         {"direction": _BACKWARD, "strides": (2, 3), "start": (1, 0), "end": (0, 1), "output_padding": (1, 0)},
     ),
     "transposed, in groups": (
-        (1, 8, 5, 4), (8, 3, 2, 3),
+        (1, 8, 5, 4),
+        (8, 3, 2, 3),
         {"direction": _BACKWARD, "groups": 2, "dilations": (2, 1), "start": (1, 1), "end": (1, 1), "kind": "special"},
     ),
     "transposed and turned over": (
-        (1, 2, 4, 4), (2, 3, 3, 2),
+        (1, 2, 4, 4),
+        (2, 3, 3, 2),
         {"direction": _BACKWARD, "mode": dml.ConvolutionMode.CONVOLUTION, "strides": (2, 1), "bias": False},
     ),
     "solid": ((1, 2, 4, 5, 6), (3, 2, 2, 3, 3), {"start": (1, 0, 1), "end": (0, 1, 1), "strides": (1, 2, 1)}),
     "a line": ((2, 3, 11), (4, 3, 5), {"start": (2,), "end": (2,), "dilations": (1,)}),
-}  # fmt: skip
+}
 
 
 @sampler("CONVOLUTION")
@@ -187,12 +195,16 @@ def convolution_desc(
     forward = options["direction"] is _FORWARD
     results = window[0] if forward else window[1] * options["groups"]
     members: dict[str, Any] = {
-        "mode": options["mode"], "direction": options["direction"], "dimension_count": spatial,
-        "output_padding": options.get("output_padding", (0,) * spatial), **steps_of(spatial, **options),
-        "fused_activation": options["fused"], "input_tensor": dml.TensorDesc(data_type, sizes),
+        "mode": options["mode"],
+        "direction": options["direction"],
+        "dimension_count": spatial,
+        "output_padding": options.get("output_padding", (0,) * spatial),
+        **steps_of(spatial, **options),
+        "fused_activation": options["fused"],
+        "input_tensor": dml.TensorDesc(data_type, sizes),
         "filter_tensor": dml.TensorDesc(data_type, window),
         "bias_tensor": dml.TensorDesc(data_type, (1, results, *(1,) * spatial)) if options["bias"] else None,
-    }  # fmt: skip
+    }
     shapes = dml.Convolution.declaration.shapes
     assert shapes is not None
     made = shapes(Draft("CONVOLUTION", members))["output_tensor"]

@@ -115,11 +115,15 @@ _CONVOLUTIONS: dict[str, Any] = {
     "without zero points": ((2, 3, 7, 6), (4, 3, 3, 2), {}, (1, 1, 1, 1), False, False),
     "padded": ((1, 4, 6, 5), (3, 4, 3, 3), {"start": (1, 2), "end": (2, 1)}, (1, 1, 1, 1), True, True),
     "groups": (
-        (1, 6, 8, 7), (4, 3, 3, 2), {"groups": 2, "strides": (2, 1), "dilations": (1, 2), "start": (1, 0)},
-        (1, 4, 1, 1), True, True,
+        (1, 6, 8, 7),
+        (4, 3, 3, 2),
+        {"groups": 2, "strides": (2, 1), "dilations": (1, 2), "start": (1, 0)},
+        (1, 4, 1, 1),
+        True,
+        True,
     ),
     "a line": ((2, 2, 9), (3, 2, 4), {"start": (1,), "end": (2,)}, (1, 3, 1), True, False),
-}  # fmt: skip
+}
 
 
 @sampler("QUANTIZED_LINEAR_CONVOLUTION")
@@ -160,14 +164,19 @@ def dynamic_quantizations(types: Types, random: np.random.Generator) -> Iterator
     largest = np.finfo(data_type).max
     normal = random.standard_normal
     values: dict[str, Any] = {
-        "both signs": normal((3, 5, 7)) * 8, "above 0": random.random((40,)) + 3,
-        "below 0": -random.random((1, 2, 3, 4)) - 1, "many": normal((130, 300)) * 3, "zeros": np.zeros((2, 3)),
+        "both signs": normal((3, 5, 7)) * 8,
+        "above 0": random.random((40,)) + 3,
+        "below 0": -random.random((1, 2, 3, 4)) - 1,
+        "many": normal((130, 300)) * 3,
+        "zeros": np.zeros((2, 3)),
         "one element": np.full((1,), -0.75),
         "the largest numbers": np.array([-largest, largest, largest / 2, 1, 0], np.float64),
         "the least numbers": np.array([[1e-38, -2e-38, 1e-40, -1e-40, 5e-38]]),
-        "infinity": np.array([1, np.inf, -3, 0, 2]), "both infinities": np.array([np.inf, -np.inf, 1]),
-        "NaN among numbers": np.array([np.nan, 2, -1, np.nan, 0.5]), "nothing but NaN": np.full((2, 2), np.nan),
+        "infinity": np.array([1, np.inf, -3, 0, 2]),
+        "both infinities": np.array([np.inf, -np.inf, 1]),
+        "NaN among numbers": np.array([np.nan, 2, -1, np.nan, 0.5]),
+        "nothing but NaN": np.full((2, 2), np.nan),
         "halves": np.concatenate([np.arange(-127.5, 127.5), [127.5]]),
-    }  # fmt: skip
+    }
     for name, given in values.items():
         yield sample(name, "DYNAMIC_QUANTIZE_LINEAR", types, {"input_tensor": given.astype(data_type)})

@@ -19,10 +19,20 @@ Array = npt.NDArray[Any]
 
 _UINT_MAX = 2**32 - 1
 _REGIONS = (
-    (0.0, 0.0, 7.0, 5.0), (1.25, 0.75, 5.5, 3.0), (-2.5, -1.75, 3.0, 4.5), (2.0, 2.0, 2.0, 2.0), (6.5, 4.0, 1.0, 0.5),
-    (0.1, 0.2, 0.7, 0.9), (5.0, 3.0, 30.0, 20.0), (40.0, 40.0, 50.0, 60.0), (-60000.0, -3000.0, 60000.0, 1000.0),
-    (np.nan, 1.0, 4.0, 3.0), (1.0, -np.inf, 4.0, 3.0), (1.0, 1.0, 6.0, 4.0), (1.0, 1.0, 6.0, 4.0),
-)  # fmt: skip
+    (0.0, 0.0, 7.0, 5.0),
+    (1.25, 0.75, 5.5, 3.0),
+    (-2.5, -1.75, 3.0, 4.5),
+    (2.0, 2.0, 2.0, 2.0),
+    (6.5, 4.0, 1.0, 0.5),
+    (0.1, 0.2, 0.7, 0.9),
+    (5.0, 3.0, 30.0, 20.0),
+    (40.0, 40.0, 50.0, 60.0),
+    (-60000.0, -3000.0, 60000.0, 1000.0),
+    (np.nan, 1.0, 4.0, 3.0),
+    (1.0, -np.inf, 4.0, 3.0),
+    (1.0, 1.0, 6.0, 4.0),
+    (1.0, 1.0, 6.0, 4.0),
+)
 """Inside of 5 rows of 7, over edges, empty, inverted, small, far outside, huge, of no numbers, of no image."""
 
 _BATCHES = (0, 1, 1, 0, 1, 0, 1, 0, 1, 0, 1, 2, _UINT_MAX)
@@ -50,12 +60,17 @@ class Aligning:
     def members(self, operator: str) -> dict[str, Any]:
         names = {field.attribute for field in OPERATORS[operator].fields}
         values = {
-            "reduction_function": self.function, "interpolation_mode": self.mode, "spatial_scale_x": self.scales[0],
-            "spatial_scale_y": self.scales[1], "input_pixel_offset": self.offsets[0],
-            "output_pixel_offset": self.offsets[1], "out_of_bounds_input_value": self.outside,
-            "minimum_samples_per_output": self.samples[0], "maximum_samples_per_output": self.samples[1],
+            "reduction_function": self.function,
+            "interpolation_mode": self.mode,
+            "spatial_scale_x": self.scales[0],
+            "spatial_scale_y": self.scales[1],
+            "input_pixel_offset": self.offsets[0],
+            "output_pixel_offset": self.offsets[1],
+            "out_of_bounds_input_value": self.outside,
+            "minimum_samples_per_output": self.samples[0],
+            "maximum_samples_per_output": self.samples[1],
             "align_regions_to_corners": self.reaches_corners,
-        }  # fmt: skip
+        }
         return {name: value for name, value in values.items() if name in names}
 
 

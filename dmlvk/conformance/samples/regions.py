@@ -10,10 +10,18 @@ from dmlvk.conformance.samples import Sample, Types, sample, sampler
 from dmlvk.operators.members import Size2D
 
 _REGIONS = (
-    (0, 0, 0, 6, 4), (1, 2, 1, 5, 3), (1.75, -3.5, -2.5, 2.5, 1.5), (0, 5, 3, 20, 9), (1, 4, 4, 2, 2),
-    (0, 30, 30, 40, 40), (2, 0, 0, 3, 3), (-1, 0, 0, 3, 3), (np.nan, 0, 0, 3, 3), (-0.0, np.nan, 1, np.inf, 2),
+    (0, 0, 0, 6, 4),
+    (1, 2, 1, 5, 3),
+    (1.75, -3.5, -2.5, 2.5, 1.5),
+    (0, 5, 3, 20, 9),
+    (1, 4, 4, 2, 2),
+    (0, 30, 30, 40, 40),
+    (2, 0, 0, 3, 3),
+    (-1, 0, 0, 3, 3),
+    (np.nan, 0, 0, 3, 3),
+    (-0.0, np.nan, 1, np.inf, 2),
     (0, -np.inf, -60000, 60000, np.inf),
-)  # fmt: skip
+)
 
 
 @sampler("ROI_POOLING")
