@@ -22,11 +22,7 @@ BLOCKS: Mapping[str, tuple[int, int]] = {
 
 _AT_ONCE = 2**22  # Bytes that are unpacked at once: so what is between takes little memory
 
-_TABLE_OF_IQ4 = np.array([1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241], np.uint8)
-"""The numbers that ggml has, with 128 added."""
-
-_TABLE_OF_FP4 = np.array([12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0], np.uint8)
-"""Twice the numbers of E2M1 (OCP Microscaling Formats, 5.3.3), with 12 added: they have five bits."""
+_ZERO_OF_TABLES = 128
 
 
 def plain(kind: str, data: Numbers) -> Numbers:
@@ -68,6 +64,7 @@ def _made(
     *,
     factors: Numbers | None = None,
     minima: Matrix | None = None,
+    table: int = 0,
 ) -> Matrix:
     """A matrix of what single elements, and blocks of 16 or 32, have: all [rows, ggml's blocks, …].
 
@@ -79,8 +76,8 @@ def _made(
     if factors is not None:
         size //= factors.shape[2] * (1 if factors.dtype == np.int8 else 2)
         factors = factors.reshape(rows, -1)
-    numbers = numbers.reshape(rows, -1, size)
-    return Matrix.of_numbers(bits, numbers, scales, minima=minima, factors=factors, zero=zero)
+    numbers, zero = numbers.reshape(rows, -1, size), _ZERO_OF_TABLES if table else zero
+    return Matrix.of_numbers(bits, numbers, scales, minima=minima, factors=factors, zero=zero, table=table)
 
 
 def _plain_minima(data: Numbers, first: int) -> Matrix:
@@ -136,7 +133,7 @@ def _from_iq4_xs(data: Numbers) -> Matrix:
     low = np.stack([data[..., 4:8] & 15, data[..., 4:8] >> 4], axis=-1).reshape(*data.shape[:2], 8)
     high = np.ascontiguousarray(data[..., 2:4]).view("<u2") >> np.arange(0, 16, 2, dtype=np.uint16) & np.uint16(3)
     scales = _signed(low | high.astype(np.uint8) << np.uint8(4), 32)
-    return _made(8, _TABLE_OF_IQ4[_bits(data[..., 8:], 4, 16)], _half(data, 0), 128, factors=scales)
+    return _made(4, _bits(data[..., 8:], 4, 16), _half(data, 0), factors=scales, table=2)
 
 
 def mxfp4_matrix(numbers: Numbers, exponents: Numbers) -> Matrix:
@@ -146,8 +143,7 @@ def mxfp4_matrix(numbers: Numbers, exponents: Numbers) -> Matrix:
         numbers: of four bits, UINT8 [rows, blocks, 32].
         exponents: of the blocks' scales (E8M0): UINT8 [rows, blocks]. A scale is half of a power of two.
     """
-    scales = np.ldexp(np.float32(1), exponents.astype(np.int32) - 128)
-    return _made(5, _TABLE_OF_FP4[numbers], scales, 12)
+    return _made(4, numbers, exponents, table=1)
 
 
 def _from_mxfp4(data: Numbers) -> Matrix:
@@ -165,7 +161,7 @@ _UNPACK: Mapping[str, Callable[[Numbers], Matrix]] = {
     "Q4_K": lambda data: _with_minima(4, _bits(data[..., 16:], 4, 32), data),
     "Q5_K": _from_q5_k,
     "Q6_K": _from_q6_k,
-    "IQ4_NL": lambda data: _made(8, _TABLE_OF_IQ4[_bits(data[..., 2:], 4, 16)], _half(data, 0), 128),
+    "IQ4_NL": lambda data: _made(4, _bits(data[..., 2:], 4, 16), _half(data, 0), table=2),
     "IQ4_XS": _from_iq4_xs,
     "MXFP4": _from_mxfp4,
 }

@@ -30,7 +30,8 @@ def _packing(weights: Matrix) -> dict[str, int]:
     """What nodes are told of packed weights."""
     if weights.scales is None:
         return {}
-    return {"bits": weights.bits, "block_size": weights.block, "zero_point": weights.zero}
+    zero = {"table": weights.table} if weights.table else {"zero_point": weights.zero}
+    return {"bits": weights.bits, "block_size": weights.block, **zero}
 
 
 class ModelGraph(ABC):

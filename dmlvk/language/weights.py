@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,13 @@ import numpy.typing as npt
 from dmlvk.operators.block_weights import LOW_BITS
 
 Numbers = npt.NDArray[Any]
+
+TABLES: Mapping[int, Numbers] = {
+    0: np.arange(256, dtype=np.uint8),
+    1: np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12]).astype(np.uint8) ^ np.uint8(128),
+    2: np.array([1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241], np.uint8),
+}
+"""What numbers stand for: themselves; with 128 added, twice those of E2M1 (OCP Microscaling, 5.3.3), or ggml's."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +33,8 @@ class Matrix:
     # UINT8 [rows, blocks of a row, bytes of a block], the first number in the lowest bits; or FLOAT32 [rows, columns].
     # Of 3, 5 and 6 bits the lowest 2 or 4
     numbers: Numbers
-    # FLOAT32 or FLOAT16 [rows, blocks of a row], or fewer with factors; ``None`` beside FLOAT32 numbers
+    # FLOAT32 or FLOAT16 [rows, blocks of a row], or fewer with factors, or UINT8, 128 more than exponents of powers of
+    # two; ``None`` beside FLOAT32 numbers
     scales: Numbers | None = None
     minima: Matrix | None = None  # [rows, blocks of a row]; ``None``: nothing is subtracted
     block: int = 32  # elements that share a scale, or a factor
@@ -36,6 +44,7 @@ class Matrix:
     factors: Numbers | None = None
     zero: int = 0  # the number that stands for zero
     high: Numbers | None = None  # the other bits of numbers of 3, 5 and 6, likewise
+    table: int = 0  # of TABLES
 
     @property
     def rows(self) -> int:
@@ -53,7 +62,7 @@ class Matrix:
         order = b"" if self.order is None else self.order.tobytes()
         minima = None if self.minima is None else self.minima.kind
         arrays = tuple(None if each is None else each.dtype for each in (self.scales, self.factors))
-        return self.bits, self.block, self.zero, order, arrays, minima
+        return self.bits, self.block, self.zero, self.table, order, arrays, minima
 
     @staticmethod
     def of_numbers(bits: int, numbers: Numbers, scales: Numbers, **more: Any) -> Matrix:
@@ -133,13 +142,15 @@ class Matrix:
         """The numbers, UINT8 [rows, blocks, elements], and the scales of all blocks, FLOAT32, of packed weights."""
         assert self.scales is not None
         scales, low = self.scales.astype(np.float32), LOW_BITS[self.bits]
+        if self.scales.dtype == np.uint8:
+            scales = np.ldexp(np.float32(1), self.scales.astype(np.int32) - 128)
         if self.factors is not None:
             factors = self.factors if self.factors.dtype == np.int8 else _unpacked(self.factors, 4)
             scales = scales.repeat(factors.shape[1] // scales.shape[1], 1) * factors.astype(np.float32)
         numbers = _unpacked(self.numbers, low)
         if self.high is not None:
             numbers |= _unpacked(self.high, self.bits - low) << np.uint8(low)
-        return numbers, scales
+        return TABLES[self.table][numbers], scales
 
     def common(self) -> Matrix:
         """The same as other programs have it: 4 or 8 bits, FLOAT32 scales of each block, and minima that are plain.
@@ -149,7 +160,7 @@ class Matrix:
         if self.scales is None:
             return self
         numbers, scales = self._whole()
-        bits = 4 if self.bits <= 4 else 8
+        bits = 4 if self.bits <= 4 and not self.table else 8
         shift = 2 ** (bits - 1) - self.zero
         if 2**self.bits - 1 + shift >= 2**bits:
             shift = 0

@@ -21,7 +21,11 @@ LOW_BITS = {2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 8: 8}
 
 _LEAST_BLOCK = 8
 _PLANE_TERMS = 32  # Planes of so many terms are whole words
-_BITS_OF_BYTE = 8
+_BITS_OF_BYTE, _BITS_OF_TABLE = 8, 4
+_EXPONENTS = {DataType.FLOAT32: (DataType.UINT8,)}
+TABLES = (1, 2)
+"""What integers of 4 bits may stand for: twice a number of E2M1, or one of ggml's IQ4_NL."""
+
 FACTOR_BITS = {DataType.UINT8: 4, DataType.INT8: 8}
 """Of a factor, by the data type of the bytes that hold factors."""
 
@@ -88,8 +92,9 @@ def check_parameters(desc: Any, number: DataType | None, lines: int, blocks: int
             f"must make lines of {desc.bits} bits multiples of {_PLANE_TERMS} terms; got {blocks} blocks of "
             f"{desc.block_size}",
         )
-    if number is not None and scale.data_type not in (number, DataType.FLOAT16):
-        refuse(desc, "scale_tensor.data_type", f"must be {number.name} or FLOAT16; got {scale.data_type.name}")
+    if number is not None and scale.data_type not in (number, DataType.FLOAT16, *_EXPONENTS.get(number, ())):
+        more = ", or UINT8" if number in _EXPONENTS else ""
+        refuse(desc, "scale_tensor.data_type", f"must be {number.name} or FLOAT16{more}; got {scale.data_type.name}")
     count = blocks if factor is None else scale.sizes[1]
     if not count or blocks % count:
         refuse(desc, "scale_tensor.sizes", f"must be {lines} x a part of {blocks} blocks; got {list(scale.sizes)}")
@@ -112,6 +117,10 @@ def check_parameters(desc: Any, number: DataType | None, lines: int, blocks: int
         refuse(desc, "zero_point", f"must be an integer of {desc.bits} bits; got {desc.zero_point}")
     if zero is not None and (factor is not None or desc.zero_point is not None):
         refuse(desc, "zero_point_tensor", "must be absent beside FactorTensor or ZeroPoint")
+    if desc.table is not None and (desc.bits != _BITS_OF_TABLE or zero is not None or desc.zero_point is not None):
+        refuse(desc, "table", f"must be absent beside what stands for zero, and integers of {desc.bits} bits")
+    if desc.table is not None and desc.table not in TABLES:
+        refuse(desc, "table", f"must be 1 or 2; got {desc.table}")
 
 
 class DequantizeBlocks(OperatorDesc, is_listed=False):
@@ -125,7 +134,8 @@ class DequantizeBlocks(OperatorDesc, is_listed=False):
         "a column, then the others"
     )
     scale_tensor: TensorDesc = tensor_input(
-        "columns x blocks, FLOAT16 or as the output; with factors blocks of as many times more terms as there are fewer"
+        "columns x blocks, FLOAT16 or as the output, or beside FLOAT32 UINT8: exponents of 2 with 128 added; with "
+        "factors blocks of as many times more terms as there are fewer"
     )
     zero_point_tensor: TensorDesc | None = tensor_input(
         "what stands for zero: columns x bytes of packed integers, or columns x blocks of numbers; without it half of "
@@ -146,6 +156,11 @@ class DequantizeBlocks(OperatorDesc, is_listed=False):
     zero_point: int | None = unsigned_attribute(
         "what stands for zero where no tensor says it; without it half of what the integers can be", default=None
     )
+    table: int | None = unsigned_attribute(
+        "what integers of 4 bits stand for: 1 twice a number of E2M1 (OCP Microscaling Formats), 2 one of ggml's "
+        "IQ4_NL; without it themselves, less what stands for zero",
+        default=None,
+    )
     declaration: ClassVar = Declaration(
         "quantization",
         "(x - ZeroPoint) * Scale",
@@ -165,6 +180,7 @@ class DequantizeBlocks(OperatorDesc, is_listed=False):
                 (2, 2),
                 FLOATS,
                 packed_tensor=(DataType.UINT8,),
+                scale_tensor=(DataType.UINT8, *FLOATS),
                 zero_point_tensor=(DataType.UINT8, *FLOATS),
                 group_index_tensor=(DataType.UINT32, DataType.INT32),
                 factor_tensor=tuple(FACTOR_BITS),

@@ -42,8 +42,8 @@ def _sizes(desc: ExpertProducts | Draft) -> Mapping[str, Sequence[int]]:
     if scale is None:
         check_sizes(desc, "weight_tensor", (lines, terms), "lines and terms")
         wanted = desc.a_tensor.data_type
-        parameters = (desc.zero_point_tensor, desc.factor_tensor, desc.zero_point)
-        if desc.weight_tensor.data_type is not wanted or parameters != (None, None, None):
+        parameters = {desc.zero_point_tensor, desc.factor_tensor, desc.zero_point, desc.table}
+        if desc.weight_tensor.data_type is not wanted or parameters != {None}:
             refuse(
                 desc,
                 "weight_tensor.data_type",
@@ -93,6 +93,9 @@ class ExpertProducts(OperatorDesc, is_listed=False):
     zero_point: int | None = unsigned_attribute(
         "what stands for zero where no tensor says it; without it half of what the integers can be", default=None
     )
+    table: int | None = unsigned_attribute(
+        "what integers of 4 bits stand for, as of DMLVK_DEQUANTIZE_BLOCKS", default=None
+    )
     declaration: ClassVar = Declaration(
         "matrix",
         "Output[i, j] = sum over k of A[i, k] * Weight[Expert[i], j, k]",
@@ -107,7 +110,7 @@ class ExpertProducts(OperatorDesc, is_listed=False):
                 (2, 2),
                 FLOATS,
                 weight_tensor=(DataType.UINT8, *FLOATS),
-                scale_tensor=FLOATS,
+                scale_tensor=(DataType.UINT8, *FLOATS),
                 zero_point_tensor=(DataType.UINT8, *FLOATS),
                 factor_tensor=tuple(FACTOR_BITS),
                 expert_tensor=(DataType.UINT32,),

@@ -210,6 +210,8 @@ class OwnBlocks:
     factors: type[np.generic] | None = None  # INT8, or UINT8 of two each; ``None``: there are none
     zero: int = 0  # what stands for zero
     large: int = 1  # blocks that share a scale
+    table: int | None = None  # what integers stand for
+    has_exponents: bool = False  # whether scales are bytes
 
     def inputs(self, columns: int, terms: int) -> dict[str, Array]:
         random = np.random.default_rng(terms + self.bits)
@@ -218,6 +220,8 @@ class OwnBlocks:
             "w": random.integers(0, 256, (columns, terms * self.bits // 8), np.uint8),
             "s": (random.standard_normal((columns, blocks // self.large)) / 64).astype(np.float16),
         }
+        if self.has_exponents:
+            made["s"] = random.integers(100, 150, made["s"].shape, np.uint8)
         if self.factors is not None:
             made["f"] = random.integers(0, 256, (columns, blocks // pairs), np.uint8).view(self.factors)
         return made
@@ -232,11 +236,14 @@ class OwnBlocks:
                 plane = inputs["w"][:, first : first + terms * bits // 8, None]
                 shifts, first = np.arange(0, 8, bits, dtype=np.uint8), terms * bits // 8
                 integers |= (plane >> shifts & (2**bits - 1)).reshape(len(plane), -1).astype(np.int64) << place
-        scales = inputs["s"].astype(np.float32).repeat(self.large, 1)
+        scales = np.exp2(inputs["s"] - 128.0) if self.has_exponents else inputs["s"]
+        scales = scales.astype(np.float32).repeat(self.large, 1)
         if self.factors is np.int8:
             scales = scales * inputs["f"].astype(np.float32)
         elif self.factors is np.uint8:
             scales = scales * np.stack([inputs["f"] & 15, inputs["f"] >> 4], -1).reshape(scales.shape)
+        if self.table is not None:
+            integers = np.array(_TABLES[self.table])[integers]
         return ((integers.astype(np.float32) - np.float32(self.zero)) * scales.repeat(self.block, 1)).astype(dtype)
 
     def graph(self, device: dml.Device, inputs: dict[str, Array], number: dml.DataType, *, fuse: bool) -> Any:
@@ -249,7 +256,8 @@ class OwnBlocks:
             if name in inputs
         }
         columns, terms = len(inputs["w"]), inputs["x"].shape[1]
-        members = {"bits": self.bits, "block_size": self.block, "zero_point": self.zero}
+        meaning = {"zero_point": self.zero} if self.table is None else {"table": self.table}
+        members = {"bits": self.bits, "block_size": self.block, **meaning}
         numbers = graph.apply(
             "DMLVK_DEQUANTIZE_BLOCKS", tensors, members, output_sizes=(columns, terms), output_data_type=number
         )
@@ -269,8 +277,18 @@ OWN_BLOCKS = (
     OwnBlocks(5, 32, np.int8, 0, 8),
     OwnBlocks(5, 32, None, 16),
     OwnBlocks(3, 16, np.int8, 4, 16),
+    OwnBlocks(4, 32, table=1, has_exponents=True),
+    OwnBlocks(4, 32, table=2),
+    OwnBlocks(4, 32, np.int8, 0, 8, table=2),
 )
-"""As GGUF's types have them: Q4_K, Q2_K, Q6_K by bytes, minima, Q4_0, Q6_K, Q5_K, Q5_0, Q3_K; and what none has."""
+"""As GGUF's types have them: Q4_K, Q2_K, Q6_K by bytes, minima, Q4_0, Q6_K, Q5_K, Q5_0, Q3_K, MXFP4, IQ4_NL, IQ4_XS;
+and what none has."""
+
+_E2M1 = (0, 1, 2, 3, 4, 6, 8, 12)
+_TABLES = {
+    1: (*_E2M1, *(-number for number in _E2M1)),
+    2: (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113),
+}
 
 
 @EACH_KIND
@@ -281,13 +299,15 @@ def test_scales_of_large_blocks_times_factors_have_the_bits_of_their_numbers(
 ) -> None:
     _as(monkeypatch, device, kernels)
     weights = OWN_BLOCKS[kind]
+    if number is dml.FLOAT16:
+        weights = dataclasses.replace(weights, has_exponents=False)
     for rows, columns, terms in ((1, 24, 2048), (3, 9, 1280)):
         inputs = weights.inputs(columns, terms)
         inputs["x"] = np.random.default_rng(rows).standard_normal((rows, terms)).astype(number.numpy_dtype)
         fused, single = (weights.graph(device, inputs, number, fuse=fuse) for fuse in (True, False))
         expected = device.run(single, inputs)
         assert expected["numbers"].tobytes() == weights.numbers(inputs, number.numpy_dtype).tobytes()
-        is_exact = number is dml.FLOAT16 and weights.factors is None and weights.bits == 4
+        is_exact = number is dml.FLOAT16 and (weights.factors, weights.bits, weights.table) == (None, 4, None)
         if not is_exact:  # those are products of integers, with numbers that are not rounded
             assert device.run(fused, inputs)["y"].tobytes() == expected["y"].tobytes(), variants_of(fused)
         assert not any("numbers" in name for name in variants_of(fused))
@@ -349,6 +369,8 @@ def test_more_weights_than_kernels_can_count_are_refused() -> None:
         ({"output_sizes": None}, "nothing tells the sizes of OutputTensor"),
         ({"zero_point": 16}, "ZeroPoint must be an integer of 4 bits; got 16"),
         ({"bits": 5}, "PackedTensor.Sizes"),
+        ({"table": 3}, "Table must be 1 or 2; got 3"),
+        ({"table": 1, "zero_point": 8}, "Table must be absent beside what stands for zero, and integers of 4 bits"),
         ({"zero_point_tensor": (4, 4)}, "ZeroPointTensor must be absent beside FactorTensor or ZeroPoint"),
         ({"group_index_tensor": (1, 256)}, "GroupIndexTensor must be absent beside FactorTensor"),
     ],
@@ -357,7 +379,7 @@ def test_factors_that_do_not_fit_are_refused(device: dml.Device, changes: dict[s
     sizes = {"packed_tensor": (4, 128), "scale_tensor": (4, 1), "factor_tensor": (4, 8)} | changes
     factor, made = sizes.pop("factor_type", dml.INT8), sizes.pop("output_sizes", (4, 256))
     types = {"scale_tensor": dml.FLOAT16, "factor_tensor": factor, "group_index_tensor": dml.UINT32}
-    attributes = {"bits": 4} | {name: sizes.pop(name) for name in ("bits", "zero_point") if name in sizes}
+    attributes = {"bits": 4} | {name: sizes.pop(name) for name in ("bits", "zero_point", "table") if name in sizes}
     graph = dml.Graph(device)
     tensors = {name: graph.input(name, types.get(name, dml.UINT8), each) for name, each in sizes.items()}
     with pytest.raises(dml.InvalidArgumentError, match=re.escape(message)):

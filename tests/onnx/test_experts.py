@@ -17,7 +17,7 @@ from dmlvk.operators.shapes import member_text
 from tests.onnx import models
 
 EXPERTS, TOKENS = 4, 3
-KINDS = [(0, ""), (4, ""), (4, "packed"), (4, "floats"), (8, "packed"), (2, ""), (6, "factors")]
+KINDS = [(0, ""), (4, ""), (4, "packed"), (4, "floats"), (8, "packed"), (2, ""), (6, "factors"), (4, "table")]
 
 
 def model_of(
@@ -46,7 +46,8 @@ def test_each_row_has_the_bits_of_its_matrix(
 
 @pytest.mark.every_driver  # one driver skips some
 @pytest.mark.parametrize(
-    ("bits", "zeros", "data_type"), [(4, "packed", np.float32), (8, "", np.float16), (6, "factors", np.float32)]
+    ("bits", "zeros", "data_type"),
+    [(4, "packed", np.float32), (8, "", np.float16), (6, "factors", np.float32), (4, "table", np.float32)],
 )
 def test_kernels_of_gpus_give_the_same_bits(
     device: dml.Device, monkeypatch: pytest.MonkeyPatch, data_type: Any, bits: int, zeros: str
@@ -74,6 +75,10 @@ def check_rows(device: dml.Device, data_type: Any, sizes: tuple[int, int], bits:
         constants["scales"] = constants["scales"][..., ::2].astype(np.float16)
         constants["factors"] = random_.integers(-128, 128, (EXPERTS, columns, blocks), np.int8)
         attributes["zero_point"] = 32
+    elif zeros == "table":
+        if data_type is np.float32:
+            constants["scales"] = random_.integers(110, 130, constants["scales"].shape, np.uint8)
+        attributes["table"] = 1
     elif zeros:
         packed = random_.integers(0, 256, (EXPERTS, columns, -(-blocks * bits // 8)), np.uint8)
         floats = random_.uniform(1, 9, (EXPERTS, columns, blocks)).astype(data_type)
@@ -84,7 +89,10 @@ def check_rows(device: dml.Device, data_type: Any, sizes: tuple[int, int], bits:
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(data_type))
     inputs = {"x": x, "chosen": chosen}
     found = run(device, model_of([node], inputs, constants, [2, columns], kind), inputs)
-    operator, domain = "MatMulNBits" if bits else "FusedMatMul", "dmlvk" if "factors" in given else "com.microsoft"
+    operator, domain = (
+        "MatMulNBits" if bits else "FusedMatMul",
+        "com.microsoft" if zeros in ("", "packed", "floats") else "dmlvk",
+    )
     names = models.in_order(["x", "numbers", "scales", "zeros", "", "", "factors"], given)
     more: dict[str, Any] = attributes | {"K": terms} if bits else {"transB": 1}
     for expert in range(EXPERTS):

@@ -23,6 +23,7 @@ _FOUR = 4
 _MOST_INTEGERS = 2**32  # Of a matrix's first plane
 
 _BITS_OF_BYTE = 8
+_ZERO_OF_TABLES = 128  # What is added to the numbers of tables, so that none is negative
 
 
 class ZeroKind(enum.IntEnum):
@@ -73,6 +74,8 @@ class BlockWeights:
     has_half_scales: bool = False  # whether scales are FLOAT16 and the numbers are not
     high_bits: int = 0  # of an integer, in the second plane
     high_plane: int = 0  # words from a column's first one to its second plane
+    table: int = 0  # what integers of 4 bits stand for: 0 themselves, others as of DMLVK_DEQUANTIZE_BLOCKS
+    has_exponents: bool = False  # whether scales are the exponents of powers of two
 
     @property
     def word_terms(self) -> int:
@@ -87,7 +90,8 @@ class BlockWeights:
             "FACTOR_BITS": int(self.factor_bits),
             "HIGH_BITS": int(self.high_bits),
             "HIGH_PLANE": int(self.high_plane),
-            **({"SCALES_ARE_HALVES": int(self.has_half_scales)} if self.data_type is DataType.FLOAT32 else {}),
+            **(self._forms_of_scales() if self.data_type is DataType.FLOAT32 else {}),
+            **({"TABLE": int(self.table)} if self.bits == _FOUR else {}),
             "WEIGHTS_ARE_SIGNED": int(self.is_signed),
             "PACKED_TERM": int(self.term_step),
             "PACKED_COLUMN": int(self.column_step),
@@ -95,10 +99,13 @@ class BlockWeights:
             **self.zero.constants("ZERO"),
         }
 
+    def _forms_of_scales(self) -> dict[str, int]:
+        return {"SCALES_ARE_HALVES": int(self.has_half_scales), "SCALES_ARE_EXPONENTS": int(self.has_exponents)}
+
     @property
     def is_of_integers(self) -> bool:
         """Whether weights are integers of one plane, less an integer, times the scale."""
-        return self.zero_kind in (ZeroKind.NUMBER, ZeroKind.PACKED) and not self.high_bits
+        return self.zero_kind in (ZeroKind.NUMBER, ZeroKind.PACKED) and not self.high_bits and not self.table
 
     def common_block(self, most: int) -> int:
         """Terms that share a scale and a zero, at most so many, of which it is a part."""
@@ -113,6 +120,8 @@ class BlockWeights:
     def scales_at_once(self, terms: int) -> int:
         """How many scales a column has for so many terms, where they can be loaded at once: 4 or 1; 0 elsewhere."""
         scale = self.scale
+        if self.has_exponents:
+            return 0
         if scale.term_step and scale.term_block % terms == 0:
             return 1
         lines = self.columns == 1 or (scale.column_block == 1 and scale.column_step % _FOUR == 0)
@@ -201,9 +210,11 @@ def weights_of_blocks(desc: DequantizeBlocks) -> BlockWeights:
         term_step=1,
         column_step=line,
         scale=Blocks(desc.block_size, steps[1], 1, steps[0]),
-        zero_number=1 << (desc.bits - 1) if desc.zero_point is None else desc.zero_point,
+        zero_number=_zero_number(desc),
         has_groups=desc.group_index_tensor is not None,
-        has_half_scales=desc.scale_tensor.data_type is not desc.output_tensor.data_type,
+        has_half_scales=desc.scale_tensor.data_type is DataType.FLOAT16 is not desc.output_tensor.data_type,
+        table=desc.table or 0,
+        has_exponents=desc.scale_tensor.data_type is DataType.UINT8,
         high_bits=desc.bits - low,
         high_plane=blocks * desc.block_size * low // WORD_BITS if desc.bits != low else 0,
     )
@@ -227,6 +238,12 @@ def weights_of_blocks(desc: DequantizeBlocks) -> BlockWeights:
         steps = zero.element_strides
         found, kind = Blocks(desc.block_size, steps[1], 1, steps[0]), ZeroKind.FLOAT
     return dataclasses.replace(weights, zero=found, zero_kind=kind, zero_number=0)
+
+
+def _zero_number(desc: DequantizeBlocks) -> int:
+    if desc.table is not None:
+        return _ZERO_OF_TABLES
+    return 1 << (desc.bits - 1) if desc.zero_point is None else desc.zero_point
 
 
 def _weights(

@@ -195,5 +195,6 @@ def _weights(desc: ExpertProducts, columns: int, terms: int) -> BlockWeights:
             bits=desc.bits,
             block_size=desc.block_size,
             zero_point=desc.zero_point,
+            table=desc.table,
         )
     )

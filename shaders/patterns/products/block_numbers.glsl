@@ -54,7 +54,7 @@ uint weight_beside(uint column, uint term)
     uint integer = integer_of(words_packed[BASE_WORD(packed) + index / uint(WORD_TERMS)], index);
     uint block = words_groups[BASE_WORD(groups) + term];
     uint zero = zero_at(column / ZERO_COLUMN_BLOCK * ZERO_COLUMN + block * ZERO_TERM);
-    return weight_of(integer, zero, scale_at(column / SCALE_COLUMN_BLOCK * SCALE_COLUMN + block * SCALE_TERM));
+    return weight_of(number_of(integer), zero, scale_at(column / SCALE_COLUMN_BLOCK * SCALE_COLUMN + block * SCALE_TERM));
 }
 
 void main()
@@ -81,7 +81,7 @@ void main()
         [[unroll]] for (uint i = 0u; i < 8u; ++i) {
             uint integer = integer_of(words_packed[word + i / uint(WORD_TERMS)], index + i);
             integer |= (high >> i * HIGH_BITS & HIGH_MASK) << uint(WEIGHT_BITS);
-            bits[i] = weight_of(integer, zero, scale);
+            bits[i] = weight_of(number_of(integer), zero, scale);
         }
     } else {
         [[unroll]] for (uint i = 0u; i < 8u; ++i) {

@@ -179,6 +179,14 @@ uvec2 entry_of(uint scale, uint zero)
 
 #if WEIGHT_BITS == 4
 #define BIASED_TERMS(word, high, biased) \
+    if (TABLE != 0u) { \
+        [[unroll]] for (uint i_ = 0u; i_ < 8u; ++i_) { \
+            biased[i_] = uintBitsToFloat(number_of((word) >> 4u * i_ & WEIGHT_MASK) << 12u | exponent_11_); \
+        } \
+    } else { \
+        BIASED_FOURS(word, high, biased) \
+    }
+#define BIASED_FOURS(word, high, biased) \
     biased[0] = BIASED_16((word) << 16u, HIGH_BITS_AT(high, 0u, 16u)); \
     biased[1] = BIASED_12((word) << 8u, HIGH_BITS_AT(high, 1u, 12u)); \
     biased[2] = BIASED_16((word) << 8u, HIGH_BITS_AT(high, 2u, 16u)); \
@@ -187,7 +195,7 @@ uvec2 entry_of(uint scale, uint zero)
     biased[5] = BIASED_12((word) >> 8u, HIGH_BITS_AT(high, 5u, 12u)); \
     biased[6] = BIASED_16((word) >> 8u, HIGH_BITS_AT(high, 6u, 16u)); \
     biased[7] = BIASED_12((word) >> 16u, HIGH_BITS_AT(high, 7u, 12u));
-#define IS_BIASED_16(i) ((i) % 2u == 0u)
+#define IS_BIASED_16(i) (TABLE == 0u && (i) % 2u == 0u)
 #elif WEIGHT_BITS == 8
 #define BIASED_TERMS(word, high, biased) \
     biased[0] = BIASED_12((word) << 12u, 0u); \

@@ -194,9 +194,9 @@ shared uint difference_lowest;
         [[unroll]] for (uint i = 0u; i < MOST_HIGH; ++i) { \
             if (HIGH_BITS != 0u && i < STAGE_HIGH) { \
                 uint at = j * MOST_HIGH + i; \
-                uint bits = UNIT_WORDS * WORD_HIGH; \
-                uint next = j * MOST_HIGH + min(i + max(bits / 32u, 1u), MOST_HIGH - 1u); \
-                high[at] = bits % 32u == 0u ? high[next] : high[at] >> bits | high[next] << (32u - bits); \
+                uint bits = UNIT_WORDS * WORD_HIGH % 32u; /* no shift is by 32 or more: what it gives is not defined */ \
+                uint next = j * MOST_HIGH + min(i + max(UNIT_WORDS * WORD_HIGH / 32u, 1u), MOST_HIGH - 1u); \
+                high[at] = bits == 0u ? high[next] : high[at] >> bits | high[next] << (32u - bits) % 32u; \
             } \
         } \
     }

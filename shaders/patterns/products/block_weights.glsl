@@ -42,13 +42,33 @@ layout(constant_id = 14) const uint ZERO_COLUMN = 0u;
 layout(constant_id = 26) const uint FACTOR_BITS = 8u;
 #if OPERAND_BITS == 16
 #define SCALES_ARE_HALVES true
+#define SCALES_ARE_EXPONENTS false
 #else
 layout(constant_id = 27) const bool SCALES_ARE_HALVES = false;
+layout(constant_id = 36) const bool SCALES_ARE_EXPONENTS = false; // of powers of two, in bytes, with 128 added
 #endif
 
 layout(constant_id = 29) const uint HIGH_BITS = 0u; // of the second plane; without one 0
 layout(constant_id = 34) const uint HIGH_PLANE = 0u; // words before it, from a column's first one
 #define HIGH_MASK ((1u << HIGH_BITS) - 1u)
+
+// What integers of 4 bits stand for: 0 themselves, 1 twice a number of E2M1, 2 one of ggml's IQ4_NL, with 128 added.
+#if WEIGHT_BITS == 4
+layout(constant_id = 35) const uint TABLE = 0u;
+uint number_of(uint integer)
+{
+    if (TABLE == 0u) {
+        return integer;
+    }
+    uvec4 words = TABLE == 1u ? uvec4(0x83828180u, 0x8c888684u, 0x7d7e7f80u, 0x74787a7cu)
+                              : uvec4(0x3f2d1801u, 0x766a5d4fu, 0xa6998d81u, 0xf1d9c5b5u);
+    uvec2 half_ = (integer & 8u) != 0u ? words.zw : words.xy;
+    return ((integer & 4u) != 0u ? half_.y : half_.x) >> (integer & 3u) * 8u & 0xffu;
+}
+#else
+#define TABLE 0u
+#define number_of(integer) (integer)
+#endif
 
 // The word of the second plane that a term has its bits in, from a column's first one; and the bits of it and of its next neighbours.
 uint high_word(uint term) { return HIGH_PLANE + (term * HIGH_BITS >> 5u); }
@@ -73,12 +93,15 @@ uint zero_index(uint column, uint term)
 
 // The word that holds a scale or a zero, by its index from where these begin; and its bits, out of that word: of an integer, or of a float of
 // the operand's type. Kernels that load far ahead keep words, since what is computed of them waits for memory.
-uint scale_word(uint index) { return SCALES_ARE_HALVES ? index >> 1u : index; }
+uint scale_word(uint index) { return SCALES_ARE_EXPONENTS ? index >> 2u : SCALES_ARE_HALVES ? index >> 1u : index; }
 uint scale_of(uint word, uint index)
 {
 #if OPERAND_BITS == 16
     return word >> (index & 1u) * 16u & 0xffffu;
 #else
+    if (SCALES_ARE_EXPONENTS) {
+        return max(word >> (index & 3u) * 8u & 0xffu, 1u) - 1u << 23u; // none is denormal
+    }
     return SCALES_ARE_HALVES ? float32_from_float16(word >> (index & 1u) * 16u & 0xffffu) : word;
 #endif
 }
@@ -119,7 +142,7 @@ uint zero_of(uint word, uint index)
             uint word = words_##packed[BASE_WORD(packed) + column * PACKED_COLUMN / uint(WORD_TERMS) + high_word(term)]; \
             integer |= (high_of(word, term) & HIGH_MASK) << uint(WEIGHT_BITS); \
         } \
-        return weight_of(integer, zero##_at(zero_index(column, term)), scale##_at(scale_index(column, term))); \
+        return weight_of(number_of(integer), zero##_at(zero_index(column, term)), scale##_at(scale_index(column, term))); \
     }
 
 #if OPERAND_BITS == 16

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from onnx import TensorProto
 
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.activation import gelu_by_tanh
 from dmlvk.onnx.nodes.operators.matrix import largest_operand
-from dmlvk.onnx.nodes.operators.quantized import zero_point
+from dmlvk.onnx.nodes.operators.quantized import meaning
 from dmlvk.onnx.nodes.operators.reduction import reduced
 from dmlvk.onnx.nodes.operators.rotary import split
 from dmlvk.onnx.nodes.translation import DMLVK, FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
 from dmlvk.operators.members import ReduceFunction
+
+_PLAIN = {"bits": 0, "block_size": 0}
 
 
 @translates(
@@ -34,7 +36,7 @@ def product_with_experts(node: Node) -> None:
     columns, bits, block = node.integer("N"), node.integer("bits"), node.integer("block_size")
     if weights.rank < 2 or columns < 1:
         raise NotOnDevice(f"matrices of {columns} columns in {list(weights.shape)}")
-    packing = (bits, block, zero_point(node))
+    packing = {"bits": bits, "block_size": block, **meaning(node)}
     rows, experts = node.tensor(0), node.tensor(2)
     node.set(expert_products(node, rows, weights, experts, columns, packing, scale, zero, factor))
 
@@ -45,8 +47,7 @@ def expert_products(
     weights: Tensor,  # all matrices, [experts, columns, terms], or bytes of packed integers; or with fewer axes
     experts: Tensor,  # numbers of matrices
     columns: int,  # of a matrix
-    # bits of an integer, terms of a block (0 where weights are numbers), what stands for zero without ``zero``
-    packing: tuple[int, int, int | None] = (0, 0, None),
+    packing: Mapping[str, int] = _PLAIN,  # attributes of DMLVK_EXPERT_PRODUCTS
     scale: Tensor | None = None,  # of packed integers, one for each block of a column
     zero: Tensor | None = None,  # likewise what stands for zero
     factor: Tensor | None = None,  # likewise what scales are multiplied by, which are fewer then
@@ -87,9 +88,7 @@ def expert_products(
         factor_tensor=lines(factor),
         expert_tensor=node.packed(chosen).viewed((1, count)),
         output_tensor=New(a.element, (count, columns)),
-        bits=packing[0],
-        block_size=packing[1],
-        zero_point=packing[2],
+        **packing,
     )
     return made.viewed((*experts.shape, columns))
 
@@ -129,7 +128,9 @@ class _Layer:
         zeros = node.tensor(zero) if self.bits and node.has(zero) else None
         if zeros is not None and zeros.element == TensorProto.UINT8 and columns * zeros.shape[-1] % _WORD:
             raise NotOnDevice(f"zero points {list(zeros.shape)}, of which an expert's are no whole words")
-        made = expert_products(node, rows, weights, experts, columns, (self.bits, block, None), scales, zeros)
+        made = expert_products(
+            node, rows, weights, experts, columns, {"bits": self.bits, "block_size": block}, scales, zeros
+        )
         if not node.has(bias):
             return made
         table, flat = node.tensor(bias), node.packed(experts).viewed((1, math.prod(experts.shape)))

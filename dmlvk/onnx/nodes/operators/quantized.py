@@ -394,9 +394,9 @@ def quantized_gemm(node: Node) -> None:
 _FACTORS = 6  # The input of dmlvk's own MatMulNBits by which scales are multiplied
 
 
-def zero_point(node: Node) -> int | None:
-    """What stands for zero in packed weights of dmlvk's own nodes that have no zero points."""
-    return node.integer("zero_point") if node.is_given("zero_point") else None
+def meaning(node: Node) -> dict[str, int]:
+    """What integers of packed weights stand for that have no zero points, in dmlvk's own nodes."""
+    return {name: node.integer(name) for name in ("zero_point", "table") if node.is_given(name)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -451,7 +451,7 @@ class _NodeBlocks:
         lines = {"packed_tensor": self._lines(packed, self.column_bytes, "integers", TensorProto.UINT8)}
         count = math.prod(scale.shape) // self.columns if node.has(_FACTORS) else self.count
         lines["scale_tensor"] = self._lines(scale, count, "scales", scale.element)
-        if scale.element not in (number, TensorProto.FLOAT16):
+        if scale.element not in (number, TensorProto.FLOAT16) and not node.is_given("table"):
             raise NotOnDevice("scales of another type than the first matrix")
         if node.has(3):
             zero = node.tensor(3)
@@ -531,7 +531,7 @@ def _product_with_blocks(node: Node, kinds: Collection[int]) -> None:
             output_tensor=New(a.element, (stop - start, blocks.terms)),
             bits=blocks.bits,
             block_size=blocks.size,
-            zero_point=zero_point(node),
+            **meaning(node),
         )
         addend = None if addend is None else addend.broadcast((rows.shape[0], stop - start))
         made.append(
