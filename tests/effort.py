@@ -19,14 +19,10 @@ that import one of them which few others import, all tests run. Where operators'
 
 The quick command, ``scripts/test.sh`` without arguments, has every operator on every driver, data types in turn, and
 as much of all else as three minutes of two cores can have: what tests take decides how many of a function's tests run
-(tests/costs.py). What repeats a promise that other tests have is left out before. There are six ways to say what does:
+(tests/costs.py). What repeats a promise that other tests have is left out before. There are four ways to say what does:
 
 - ``@pytest.mark.sweep``: the test.
 - ``@pytest.mark.each_operator``: of the cases of operators all but one or two of each, :func:`some_of_each_operator`.
-- :func:`some`: most of a parameter's values.
-- ``@pytest.mark.combinations``: of the test's parameters so many combinations that no value of any of them is missing.
-  Of tests on devices that have several lists of parameters (``@pytest.mark.parametrize``) so many that nothing in a
-  list is missing, without being marked.
 - :class:`Turns`. With ``--all``: for cases whose data types others show all drivers but one (their samples in one of
   four layouts each), and of each case for what comes after its first inputs, or for each second one; of samples that
   several cases of an operator have, for all layouts but two.
@@ -72,11 +68,6 @@ ROOT = Path(__file__).parent.parent
 
 _Item = TypeVar("_Item")
 _Test = TypeVar("_Test", bound=pytest.Item)
-
-
-def some(values: Iterable[Any], step: int) -> list[Any]:
-    """Parameters of which the quick command takes the first one and each ``step``-th one after it."""
-    return [pytest.param(value, marks=[pytest.mark.sweep] if n % step else []) for n, value in enumerate(values)]
 
 
 _Device = TypeVar("_Device")
@@ -280,37 +271,11 @@ def _few_of_each_operator(items: Sequence[_Test]) -> tuple[list[_Test], list[_Te
     return kept, others
 
 
-def quick_items(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
-    """What the quick command runs of all tests, and what it leaves out."""
-    combined: dict[str, list[tuple[pytest.Item, set[object]]]] = {}
-    for item in items:
-        parameters = getattr(getattr(item, "callspec", None), "params", None)
-        if parameters is None or item.get_closest_marker("sweep") or item.get_closest_marker("each_operator"):
-            continue  # what is left out shows nothing
-        test = item.nodeid.partition("[")[0]
-        if item.get_closest_marker("combinations"):
-            combined.setdefault(test, []).append((item, shown(parameters)))
-        elif _ON_DEVICES & set(getattr(item, "fixturenames", ())):
-            chosen = _chosen_of_lists(item, parameters)
-            if len(chosen) > 1:
-                combined.setdefault(test, []).append((item, chosen))
+def quick_items(items: Sequence[_Test]) -> tuple[list[_Test], list[_Test]]:
+    """What the quick command runs of all tests, as far as it can afford it (tests/costs.py), and what it leaves out."""
     left_out = {item for item in items if item.get_closest_marker("sweep")}
-    for thinned in combined.values():
-        left_out |= {item for item, _ in thinned} - set(covering(thinned))
-    left_out |= set(_few_of_each_operator([item for item in items if not item.get_closest_marker("sweep")])[1])
+    left_out |= set(_few_of_each_operator([item for item in items if item not in left_out])[1])
     return [item for item in items if item not in left_out], [item for item in items if item in left_out]
-
-
-_ON_DEVICES = {"device", "devices", "benches"}
-
-
-def _chosen_of_lists(item: pytest.Item, parameters: Mapping[str, Any]) -> set[object]:
-    """What a test has of each of its lists of parameters: what stands in one of them together stays together."""
-    found: set[object] = set()
-    for mark in item.iter_markers("parametrize"):
-        names = mark.args[0].replace(",", " ").split() if isinstance(mark.args[0], str) else mark.args[0]
-        found.add((*names, *(_text(parameters[name]) for name in names)))
-    return found
 
 
 def some_of_each_operator(cases: Sequence[Any]) -> list[Any]:

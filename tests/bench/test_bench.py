@@ -32,7 +32,6 @@ from dmlvk.cli.bench import parsed_attributes, parsed_sizes
 from dmlvk.conformance.references import expected_output
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.operators import OPERATORS
-from tests import effort
 from tests.cli.outcome import Outcome
 from tests.drawings import lines, overlapping, rectangles, texts
 
@@ -128,7 +127,7 @@ def strides_of(task: Task) -> list[tuple[int, ...]]:
 NUMPY_HAS = sorted({name for name, function in FUNCTIONS.items() if function.numpy} | set(EXPRESSIONS))
 
 
-@pytest.mark.parametrize("name", effort.some(NUMPY_HAS, 4))
+@pytest.mark.parametrize("name", NUMPY_HAS)
 def test_other_libraries_are_asked_for_the_same_function(any_device: dml.Device, name: str) -> None:
     """NumPy's words, of every data type, agree with the operator's definition within what floats may differ."""
     layout = "rows" if (OPERATORS[name].declaration.pattern == "rows") else "contiguous"

@@ -16,7 +16,7 @@ from dmlvk.running import host_runs
 from dmlvk.runtime import kompute, pipelines
 from tests.binding.support import Binding, buffer_with, compiled, execute, floats, sign, table_for, threshold
 from tests.device.processes import output_of, run_program
-from tests.effort import IS_QUICK, some
+from tests.effort import IS_QUICK
 
 VALUES = np.linspace(-2, 2, 64, dtype=np.float32)
 
@@ -421,7 +421,7 @@ ENDINGS = {
 }
 
 
-@pytest.mark.parametrize("ending", some(ENDINGS, 3))
+@pytest.mark.parametrize("ending", ENDINGS)
 def test_interpreter_exits_quietly(device: dml.Device, ending: str) -> None:
     """Status 0 and not a word, with everything open."""
     printed = output_of(EVERYTHING_OPEN + ENDINGS[ending], device.info.index)

@@ -63,7 +63,6 @@ def _as_gpu(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     all_compute_as_gpus(monkeypatch, registers=256)
 
 
-@pytest.mark.combinations
 @pytest.mark.t_way(3)
 @pytest.mark.parametrize("size", [(1, 2080), (2, 1152), (9, 160)], ids=["1 row", "2 rows", "9 rows"])
 @pytest.mark.parametrize("has_zero", [False, True], ids=["without zero points", "zero points"])

@@ -144,7 +144,6 @@ def _random_slice(seed: int, data_type: dml.DataType) -> Any:
     )
 
 
-@pytest.mark.combinations
 @pytest.mark.parametrize("size", ["small", "large"])
 @pytest.mark.parametrize("data_type", [dml.UINT8, dml.FLOAT16, dml.FLOAT32, dml.INT64], ids=lambda t: t.name)
 def test_windows_of_any_layout(
@@ -244,7 +243,6 @@ def test_rows_of_whole_vectors_move_as_such_on_gpus(
 
 
 @pytest.mark.t_way(1)
-@pytest.mark.combinations
 @pytest.mark.parametrize("as_gpus", [False, True], ids=["own", "gpu"])
 @pytest.mark.parametrize("name", ["FILL_VALUE_CONSTANT", "PADDING", "TILE", "DEPTH_TO_SPACE", "SLICE_GRAD", "UNFOLD"])
 @pytest.mark.parametrize("data_type", [dml.INT8, dml.FLOAT16, dml.FLOAT32], ids=lambda t: t.name)

@@ -28,7 +28,6 @@ from dmlvk.operators import REGULAR_OPERATORS, OperatorDesc
 from dmlvk.spirv.constant_names import constants_of, with_constant_names_only
 from dmlvk.spirv.modules import HEADER_WORDS, module_instructions, module_words
 from dmlvk.spirv.specialization import NAIVE_DRIVERS
-from tests.effort import some
 from tests.targets import all_compute_as_gpus
 
 PATTERNS = np.arange(TABLE_ENTRIES, dtype=np.uint16).view(np.float16)
@@ -103,7 +102,7 @@ def test_what_is_faster_computed_is_looked_up_by_naive_drivers_alone(device: dml
     assert is_looked_up == (device.info.driver in NAIVE_DRIVERS)
 
 
-@pytest.mark.parametrize("name", some(_looked_up_names(), 3))
+@pytest.mark.parametrize("name", _looked_up_names())
 def test_a_table_gives_the_bits_of_the_kernel(device: dml.Device, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tensor = dml.TensorDesc(dml.FLOAT16, (TABLE_ENTRIES,))
     for desc in _descriptions(tensor, tensor):

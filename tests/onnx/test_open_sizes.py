@@ -16,7 +16,6 @@ from dmlvk.kernels import access_orders
 from dmlvk.onnx.host.evaluation.call import FUNCTIONS
 from dmlvk.onnx.host.evaluation.movement import clipped_slice
 from dmlvk.onnx.plan.segments import Segment
-from tests.effort import some
 from tests.onnx import models, random_decoders
 from tests.onnx.counted_calls import calls_of
 from tests.onnx.models import model
@@ -40,7 +39,7 @@ def _is_open(session: ort.InferenceSession) -> bool:
     return all(made.is_open for made in session._program.last)
 
 
-@pytest.mark.parametrize("name", some((name for name in MODELS if name != "detector"), 2))
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "detector"])
 def test_a_plan_gives_the_bits_of_plans_for_its_sizes_alone(name: str, device: dml.Device) -> None:
     made = MODELS[name]
     proto = made.proto()
@@ -396,13 +395,13 @@ def test_one_plan_computes_with_open_sizes_what_onnx_runtime_does(op_type: str, 
         assert len(session._program._dynamic) == 1
 
 
-@pytest.mark.parametrize("number", some(range(12), 4))
+@pytest.mark.parametrize("number", range(12))
 def test_random_models_at_sizes_that_follow_each_other(device: dml.Device, number: int) -> None:
     outcome = compared(case_of(7, number), device)
     assert not outcome.faults, "\n".join(outcome.faults)
 
 
-@pytest.mark.parametrize("number", some(range(8), 4))
+@pytest.mark.parametrize("number", range(8))
 def test_random_decoders_whose_text_comes_in_parts(device: dml.Device, number: int) -> None:
     faults = random_decoders.faults_of(random_decoders.drawn(7, number), device)
     assert not faults, "\n".join(faults)

@@ -181,7 +181,6 @@ def model_of(
     return models.model([node], feed, outputs, opset=14), feed
 
 
-@pytest.mark.combinations
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("way", list(_WAYS))
 def test_as_onnx_runtime(any_device: dml.Device, way: str, direction: str) -> None:

@@ -73,7 +73,6 @@ def _chosen(name: str, data_type: dml.DataType) -> list[dml.FusedActivation]:
 
 
 @pytest.mark.t_way(1)
-@pytest.mark.combinations
 @EACH_ACTIVATION
 @EACH_TYPE
 def test_fused_bits_are_those_of_one_after_the_other(

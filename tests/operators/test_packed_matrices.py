@@ -128,7 +128,6 @@ def test_many_rows_have_the_bits_of_the_definition(
 @pytest.mark.parametrize(
     "case", [Case(19, 5 * _SEGMENT + 64, 70), Case(33, 1040, 20, block=16), Case(12, 288, 66, dml.UINT8)], ids=str
 )
-@pytest.mark.combinations
 def test_tiles_without_matrices_give_the_same_bits(
     device: dml.Device, monkeypatch: pytest.MonkeyPatch, case: Case, registers: int, has_dot_product: bool
 ) -> None:

@@ -77,7 +77,6 @@ def test_float16_averages_are_correctly_rounded(
             assert errors[0] == min(errors)
 
 
-@pytest.mark.combinations
 @pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16, dml.INT32, dml.UINT16], ids=str)
 @pytest.mark.parametrize("name", ["plain", "padded", "overlapping", "strided", "deep"])
 def test_windows_that_share_rows_give_the_same_bits(
@@ -410,7 +409,6 @@ def test_infinities_at_either_end_of_a_large_window(
     assert np.array_equal(got.ravel(), np.array([expected], np.float32), equal_nan=True)
 
 
-@pytest.mark.combinations
 @pytest.mark.parametrize("p", [1, 2, 3])
 @pytest.mark.parametrize("window", LARGE_WINDOWS, ids=str)
 def test_norms_take_all_of_a_large_window(benches: list[Workbench], window: tuple[int, int], p: int) -> None:
@@ -420,7 +418,6 @@ def test_norms_take_all_of_a_large_window(benches: list[Workbench], window: tupl
     assert np.allclose(got.ravel(), exact.ravel(), rtol=2.0**-20 if p > 2 else CLOSE, atol=0)
 
 
-@pytest.mark.combinations
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.uint8], ids=lambda dtype: dtype.__name__)
 @pytest.mark.parametrize("window", LARGE_WINDOWS, ids=str)
 def test_maxima_may_lie_anywhere_in_a_large_window(

@@ -40,7 +40,6 @@ _SHARED = (
 )
 
 
-@pytest.mark.combinations
 @pytest.mark.parametrize("name", ["constant_pow-float32", "constant_pow-float16"])
 @pytest.mark.parametrize("exponent", _SHARED)
 def test_exponents_that_all_elements_share(name: str, exponent: float, benches: list[Workbench]) -> None:

@@ -122,7 +122,6 @@ def test_a_row_does_not_depend_on_the_batch_that_it_is_in(benches: list[Workbenc
             assert product(bench, a[100 : 100 + count], b).tobytes() == whole[100 : 100 + count].tobytes()
 
 
-@pytest.mark.combinations
 @pytest.mark.parametrize(
     ("tile", "come", "data_type"),
     [
@@ -150,7 +149,6 @@ def test_every_tile_gives_the_same_bits(
         assert sample_fault(tile.name, run_sample(bench, desc, inputs), expected) is None
 
 
-@pytest.mark.combinations
 @pytest.mark.t_way(1)
 @pytest.mark.parametrize("tile", _OF_EACH_PATTERN, ids=lambda tile: tile.name)
 @pytest.mark.parametrize("sizes", [(36, 20, 44), (3, 1028, 20), (9, 1031, 37)], ids=["fours", "segments", "odd"])
@@ -178,7 +176,6 @@ def test_tiles_load_operands_along_either_axis(
             assert sample_fault(tile.name, run_sample(bench, desc, inputs), expected) is None
 
 
-@pytest.mark.combinations
 @pytest.mark.parametrize("sizes", [(70, 1072, 140), (9, 2053, 37)], ids=["fours", "odd"])
 @pytest.mark.parametrize("transforms", [(_N, _T), (_T, _N)])
 def test_two_tiles_that_take_turns_give_the_same_bits(
@@ -220,7 +217,6 @@ _CONVOLUTIONS: dict[str, tuple[Sequence[int], Sequence[int], dict[str, Any]]] = 
 }
 
 
-@pytest.mark.combinations
 @pytest.mark.t_way(1)
 @pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=["float32", "float16"])
 @pytest.mark.parametrize(
@@ -330,7 +326,6 @@ _ATTRIBUTES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.combinations
 @pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=["float32", "float16"])
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_a_fused_activation_gives_what_its_own_operator_gives(

@@ -361,7 +361,6 @@ def test_a_tensor_beside_others_in_one_word(device: dml.Device) -> None:
 _ONE_OF_EACH_WIDTH = (dml.INT8, dml.FLOAT16, dml.FLOAT32, dml.FLOAT64, dml.UINT64)
 
 
-@pytest.mark.combinations
 @pytest.mark.parametrize(
     ("source", "result"),
     [pair for pair in itertools.product(_ONE_OF_EACH_WIDTH, repeat=2) if pair[0] is not pair[1]],

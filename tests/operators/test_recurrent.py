@@ -105,7 +105,6 @@ def test_a_sequence_may_be_cut_in_two(benches: list[Workbench], name: str, data_
 
 
 @pytest.mark.t_way(1)
-@pytest.mark.combinations
 @EACH_TYPE
 @pytest.mark.parametrize("activation", list(ACTIVATIONS))
 def test_activations_give_what_their_operators_give(
@@ -286,7 +285,6 @@ def same_bits(benches: list[Workbench], monkeypatch: pytest.MonkeyPatch) -> Same
     return assert_same_bits
 
 
-@pytest.mark.combinations
 @pytest.mark.t_way(2)
 @pytest.mark.parametrize(("shape", "network", "tile", "data_type"), _shapes_in_turn())
 def test_own_products_give_the_bits_of_gemm(
@@ -304,7 +302,6 @@ def test_own_products_give_the_bits_of_gemm(
     same_bits(tile, desc, inputs)
 
 
-@pytest.mark.combinations
 @pytest.mark.t_way(1)
 @STEP_EACH_TYPE
 @TILES
@@ -325,7 +322,6 @@ def test_products_of_several_segments(
     same_bits(tile, desc, inputs)
 
 
-@pytest.mark.combinations
 @pytest.mark.t_way(1)
 @STEP_EACH_TYPE
 @EACH_NETWORK
@@ -383,7 +379,6 @@ def test_every_sum_of_a_whole_segment_may_need_care(same_bits: SameBits, tile: T
     same_bits(tile, desc, inputs)
 
 
-@pytest.mark.combinations
 @pytest.mark.t_way(1)
 @STEP_EACH_TYPE
 @pytest.mark.parametrize("tile", [USUAL, SMALL_BLOCK, WIDE_BLOCK], ids=lambda tile: tile.name)

@@ -90,7 +90,6 @@ def test_onnx_agrees(benches: list[Workbench], antialias: int) -> None:
 
 
 @pytest.mark.t_way(1)
-@pytest.mark.combinations
 @pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16, dml.INT8], ids=str)
 @pytest.mark.parametrize(
     ("source", "output", "more"),

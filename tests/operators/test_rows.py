@@ -40,7 +40,6 @@ def test_there_are_cases_of_every_operator_along_axes() -> None:
 
 
 @pytest.mark.t_way(1)
-@pytest.mark.combinations
 @EACH_NAMING_AXES
 @pytest.mark.parametrize("length", LENGTHS)
 def test_rows_of_many_lengths_lie_anywhere(case: ValueCase, length: int, benches: list[Workbench]) -> None:
@@ -70,7 +69,6 @@ def _results(bench: Workbench, desc: OperatorDesc, x: Array) -> Array:
 
 
 @pytest.mark.t_way(1)
-@pytest.mark.combinations
 @EACH_NAMING_AXES
 @pytest.mark.parametrize("factors", [(2, 3), (4, 5), (16, 16), (7, 37), (32, 32), (41, 61)])
 def test_the_same_row_gives_the_same_bits_everywhere(
@@ -111,7 +109,6 @@ def test_the_same_row_gives_the_same_bits_everywhere(
 
 
 @pytest.mark.t_way(1)
-@pytest.mark.combinations
 @EACH_NAMING_AXES
 @pytest.mark.parametrize("length", [7, 17, 100, 130, 1000, 1025, 4096])
 def test_processors_and_gpus_compute_the_same_bits(
@@ -155,7 +152,6 @@ def test_rows_that_begin_anywhere_in_a_vector_go_through_shared_memory_on_gpus(
         assert len({as_bits(result).tobytes() for result in (*own, *as_gpus)}) == 1
 
 
-@pytest.mark.combinations
 @EACH_NAMING_AXES
 @pytest.mark.parametrize("rows_for_processors", [16, 10_000])
 def test_shares_that_are_barely_normal(
@@ -176,7 +172,6 @@ def test_shares_that_are_barely_normal(
 
 
 @pytest.mark.sweep
-@pytest.mark.combinations
 @EACH_NAMING_AXES
 @pytest.mark.parametrize("rows_for_processors", [16, 10_000])
 def test_work_groups_in_several_rows(

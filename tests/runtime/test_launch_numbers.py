@@ -28,7 +28,7 @@ from dmlvk.runtime.pipelines import Pipelines
 from dmlvk.runtime.work import Allocation, Launch
 from dmlvk.spirv.general_shaders import general_shader, numbers_of
 from dmlvk.spirv.modules import binding_count, module_instructions, module_words
-from tests.effort import TAKES_TURNS, some
+from tests.effort import TAKES_TURNS
 from tests.onnx.models import model, two_branches
 from tests.onnx.open_size_models import MODELS
 
@@ -52,7 +52,7 @@ def _spec_ids(spirv: bytes) -> set[int]:
 _SOURCES = _one_of_each_source()
 
 
-@pytest.mark.parametrize("name", some(_SOURCES, 6))
+@pytest.mark.parametrize("name", _SOURCES)
 def test_general_shaders_are_valid_and_have_lost_these_constants_only(name: str, tmp_path: Path) -> None:
     """All that can be numbers, and half of them; where tests take turns, of each shader one of both, in turn."""
     spirv = library.load(name)

@@ -26,7 +26,6 @@ from tests.effort import (
     in_turn,
     items_of_number,
     items_of_turns,
-    quick_items,
     shown,
     some_of_each_operator,
     t_way_items,
@@ -52,44 +51,6 @@ def _items(test: str, marker: str | None, **parameters: str) -> list[Any]:
         specification = SimpleNamespace(params=dict(zip(parameters, values, strict=True)), id="-".join(values))
         made.append(_Item(f"{test}[{'-'.join(values)}]" if values else test, marker, specification))
     return made
-
-
-def test_quick_tests_show_each_value_of_each_parameter_on_each_device() -> None:
-    pairs = _items("pairs", "combinations", device="xy", first="abc", second="defg")
-    others = _items("sweep", "sweep") + _items("one", None) + _items("each", None, first="abc", second="de")
-    found: tuple[list[Any], list[Any]] = quick_items([*pairs, *others])
-    quick, left_out = found
-    for device in "xy":
-        taken = [item.callspec.params for item in quick if item in pairs and item.callspec.params["device"] == device]
-        assert len(taken) == 4
-        assert {one["first"] for one in taken} == set("abc")
-        assert {one["second"] for one in taken} == set("defg")
-    assert [item.nodeid for item in quick if item not in pairs] == [
-        "one",
-        *(f"each[{a}-{b}]" for a in "abc" for b in "de"),
-    ]
-    assert sorted(item.nodeid for item in [*quick, *left_out]) == sorted(item.nodeid for item in [*pairs, *others])
-
-
-def test_quick_tests_on_devices_show_what_is_in_each_list_of_parameters() -> None:
-    @pytest.mark.parametrize("first", "abc")
-    @pytest.mark.parametrize(("second", "third"), ["de", "dg", "fe"])
-    def test() -> None: ...
-
-    marks = list(getattr(test, "pytestmark"))  # noqa: B009  # mypy knows of none
-    made: list[Any] = _items("test", None, first="abc", second="df", third="eg")
-    listed = [item for item in made if "f-g" not in item.nodeid]
-    for item in listed:
-        item.iter_markers = lambda name: marks
-        item.fixturenames = ["benches"]
-    found: tuple[list[Any], list[Any]] = quick_items(listed)
-    taken = [tuple(item.callspec.params.values()) for item in found[0]]
-    assert len(taken) == 3 < len(listed)
-    assert {first for first, *_ in taken} == set("abc")
-    assert {second + third for _, second, third in taken} == {"de", "dg", "fe"}
-    for item in listed:
-        item.fixturenames = []
-    assert quick_items(listed) == (listed, []), "what runs on no device is cheap"
 
 
 @pytest.mark.parametrize("t", [1, 2, 3, 4, 5])
