@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
 import logging
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from dmlvk.errors import DeviceLimitError, ShaderCompilationError
 from dmlvk.graphs.channels_last import with_channels_last
@@ -21,7 +22,8 @@ from dmlvk.graphs.fusion.product_epilogues import ProductEpilogue, find_product_
 from dmlvk.graphs.network import Network, NetworkNode, NetworkValue
 from dmlvk.kernels.library.glsl import KernelRefusedError
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.program import BindingKind, KernelStep, Program, Region
+from dmlvk.kernels.products.packed_matrices import PARTS
+from dmlvk.kernels.program import SCRATCH_ALIGNMENT, BindingKind, KernelStep, Program, Region
 from dmlvk.kernels.rows.normalization import batch_factor, batch_factor_program, batch_shift_program
 from dmlvk.kernels.target import Target
 from dmlvk.objects.compilation import permits_in_place
@@ -163,7 +165,7 @@ def fused_stages(network: Network, target: Target, lasting: Collection[NetworkVa
         _warn_of_missing_compiler()
     elif remarks:
         _log.warning("some operators of a graph run one by one: %s", remarks[0])
-    stages = tuple(stage for stages, _ in of_groups for stage in stages)
+    stages = tuple(_of_same_rows(stage for stages, _ in of_groups for stage in stages))
     written = {value for stage in stages for value in stage.writes}
     inner = {
         factor_of(node): batch_factor(node.desc)
@@ -171,6 +173,51 @@ def fused_stages(network: Network, target: Target, lasting: Collection[NetworkVa
         if isinstance(node.desc, BatchNormalization) and factor_of(node) in written
     }
     return Stages(stages, remarks[0] if remarks else "", inner)
+
+
+def _of_same_rows(stages: Iterable[Stage]) -> Iterator[Stage]:
+    """One stage for neighbours that multiply the same rows by packed weights: their parts are made once."""
+    run: list[Stage] = []
+    for stage in stages:
+        if run and not _have_same_parts(run, stage):
+            yield _beside_one_another(run)
+            run = []
+        run.append(stage)
+    yield from [_beside_one_another(run)] if run else ()
+
+
+def _have_same_parts(run: Sequence[Stage], stage: Stage) -> bool:
+    step, first = run[0].program.steps[0], stage.program.steps[0]
+    is_alike = step.kernel.variant == PARTS.name and step == first and run[0].reads[0] == stage.reads[0]
+    return is_alike and not {value for each in run for value in each.writes} & {*stage.reads}
+
+
+def _beside_one_another(run: Sequence[Stage]) -> Stage:
+    """What begins with the same step, which is launched once; what follows is launched beside one another."""
+    if len(run) == 1:
+        return run[0]
+    (first,) = run[0].program.steps[:1]
+    rounds: list[list[KernelStep]] = []
+    reads, writes, scratch = list[NetworkValue](), list[NetworkValue](), 0
+
+    def moved(region: Region) -> Region:
+        if region.kind is BindingKind.TEMPORARY:
+            return region if region in first.writes else region.part(scratch, region.size_in_bytes)
+        by = len(reads) if region.kind is BindingKind.INPUT else len(writes)
+        return dataclasses.replace(region, index=region.index + by)
+
+    for stage in run:
+        for number, step in enumerate(stage.program.steps[1:]):
+            if len(rounds) == number:
+                rounds.append([])
+            own_reads, own_writes = tuple(map(moved, step.reads)), tuple(map(moved, step.writes))
+            rounds[number].append(dataclasses.replace(step, reads=own_reads, writes=own_writes))
+        reads += stage.reads
+        writes += stage.writes
+        scratch += -(-stage.program.scratch_bytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+    program = Program((first, *itertools.chain(*rounds)), scratch)
+    nodes = tuple(node for stage in run for node in stage.nodes)
+    return Stage(nodes, program, tuple(reads), tuple(writes), frozenset())
 
 
 @functools.cache  # once in a process: it is true of all graphs

@@ -383,3 +383,36 @@ def test_factors_that_do_not_fit_are_refused(device: dml.Device, changes: dict[s
     tensors = {name: graph.input(name, types.get(name, dml.UINT8), each) for name, each in sizes.items()}
     with pytest.raises(dml.InvalidArgumentError, match=re.escape(message)):
         graph.apply("DMLVK_DEQUANTIZE_BLOCKS", tensors, {"block_size": 32, **attributes}, output_sizes=made)
+
+
+@EACH_KIND
+@pytest.mark.parametrize("follows", [False, True], ids=["beside one another", "one behind the other"])
+def test_products_of_the_same_rows_share_their_parts(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch, kernels: str, follows: bool
+) -> None:
+    """Unless one is added to the next."""
+    _as(monkeypatch, device, kernels)
+    rows, columns, terms, random = 12, 24, 96, np.random.default_rng(0)
+    graph, inputs, made = dml.Graph(device), dict[str, Array](), dict[str, Any]()
+    x = graph.input("x", dml.FLOAT16, (rows, terms))
+    inputs["x"] = random.standard_normal((rows, terms)).astype(np.float16)
+    for number in range(3):
+        own = {"packed_tensor": f"w{number}", "scale_tensor": f"s{number}"}
+        inputs[f"w{number}"] = random.integers(0, 256, (columns, terms // 2), np.uint8)
+        inputs[f"s{number}"] = random.standard_normal((columns, terms // 32)).astype(np.float16)
+        tensors = {
+            member: graph.input(name, dml.DataType(inputs[name].dtype), inputs[name].shape)
+            for member, name in own.items()
+        }
+        packing, sizes = {"bits": 4, "block_size": 32}, (columns, terms)
+        numbers = graph.apply(
+            "DMLVK_DEQUANTIZE_BLOCKS", tensors, packing, output_sizes=sizes, output_data_type=dml.FLOAT16
+        )
+        operands = {"a_tensor": x, "b_tensor": numbers} | ({"c_tensor": made["y0"]} if follows and number == 1 else {})
+        attributes = {"trans_a": NONE, "trans_b": TRANSPOSE, "alpha": 1.0, "beta": 1.0}
+        made[f"y{number}"] = graph.apply("GEMM", operands, attributes)
+    fused, single = (graph.compile(**made, fuse=fuse) for fuse in (True, False))
+    found, expected = (device.run(compiled, inputs) for compiled in (fused, single))
+    assert {name: y.tobytes() for name, y in found.items()} == {name: y.tobytes() for name, y in expected.items()}
+    if kernels == "its own":
+        assert sum(name.endswith(".parts") for name in variants_of(fused)) == (2 if follows else 1)
