@@ -177,6 +177,27 @@ def test_what_follows_has_the_bits_of_the_operators(able: dml.Device) -> None:
     assert results[0].tobytes() == results[1].tobytes()
 
 
+@pytest.mark.parametrize("groups", [1, 24], ids=["dense", "depthwise"])
+def test_swish_behind_a_convolution_is_the_devices(able: dml.Device, groups: int) -> None:
+    """Within a place of FLOAT16 of the operator's, and with its infinities, NaN and zeros."""
+    graph, random = dml.Graph(able), np.random.default_rng(1)
+    more: dict[str, Any] = {"output_strides": (720, 1, 144, 24)}
+    x, other = (graph.input(name, dml.FLOAT16, (2, 24, 5, 6), more["output_strides"]) for name in ("x", "other"))
+    weights = graph.constant(random.normal(0, 1, (24, 24 // groups, 3, 3)).astype(np.float16))
+    y = F.convolution(x, weights, start_padding=(1, 1), end_padding=(1, 1), group_count=groups, **more)
+    y = F.activation_swish(F.add(y, other, **more), 1.0, **more)
+    fused, single = (graph.compile({"y": y}, flags=_ALLOWED, fuse=fuse) for fuse in (True, False))
+    assert len(fused.stages) == 1
+    arrays = {name: array for name, array in _arrays().items() if name in ("x", "other")}
+    made, expected = (able.run(each, arrays)["y"] for each in (fused, single))
+    assert np.array_equal(np.isnan(made), np.isnan(expected)) and np.isinf(expected).any()
+    there = np.isfinite(expected)
+    assert np.array_equal(made[~there & ~np.isnan(made)], expected[~there & ~np.isnan(made)])
+    with np.errstate(over="ignore"):
+        places = np.spacing(np.abs(expected[there])).astype(np.float32)
+    assert np.all(np.abs(made[there].astype(np.float32) - expected[there].astype(np.float32)) <= places)
+
+
 def test_a_graph_copies_its_ends_alone(able: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two convolutions: what is between them is not copied, and filters are only once."""
     monkeypatch.setattr(layouts, "_COST", 0.0)

@@ -2,8 +2,9 @@
 
 Behind a CONVOLUTION that is BATCH_NORMALIZATION, the sum with another tensor, and RELU, each of which may be missing;
 behind a GEMM it is RELU (and more with device arithmetic: ``product_epilogues.py``). Every step has the bits that the
-operator itself would give, so it does not matter to results what is found here. These kernels are among those that the
-package brings: no compiler is needed.
+operator itself would give, so it does not matter to results what is found here; but for ACTIVATION_SWISH of FLOAT16 in
+the place of RELU, which is the device's where it is permitted its own arithmetic. These kernels are among those that
+the package brings: no compiler is needed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,12 @@ from typing import cast
 
 from dmlvk.graphs.network import Network, NetworkNode, NetworkValue
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.products.convolution import EPILOGUE_BUFFERS, ConvolutionEpilogue, lower_with_epilogue
+from dmlvk.kernels.products.convolution import (
+    EPILOGUE_BUFFERS,
+    ConvolutionEpilogue,
+    lower_with_epilogue,
+    may_apply_swish,
+)
 from dmlvk.kernels.products.patches import has_one_place
 from dmlvk.kernels.program import Program
 from dmlvk.kernels.rows.normalization import batch_factor
@@ -22,6 +28,7 @@ from dmlvk.kernels.target import Target
 from dmlvk.objects.compilation import same_elements
 from dmlvk.operators import (
     ActivationRelu,
+    ActivationSwish,
     BatchNormalization,
     Convolution,
     ElementWiseAdd,
@@ -43,10 +50,11 @@ class FusedProduct:
     residual: NetworkValue | None = None  # what is added there
     relu: NetworkNode | None = None  # the ACTIVATION_RELU that comes last, as an operator of its own
     has_relu: bool = False  # whether RELU comes last: so, or fused with the operator before
+    swish: NetworkNode | None = None  # the ACTIVATION_SWISH that comes last
 
     @property
     def nodes(self) -> tuple[NetworkNode, ...]:
-        found = (self.product, self.normalization, self.addition, self.relu)
+        found = (self.product, self.normalization, self.addition, self.relu, self.swish)
         return tuple(node for node in found if node is not None)
 
     @property
@@ -66,9 +74,10 @@ class FusedProduct:
 
     def program(self, target: Target) -> Program:
         desc = cast("Convolution", self.product.desc)
-        if self.normalization is None and self.addition is None:
+        swish = self.swish is not None
+        if self.normalization is None and self.addition is None and not swish:
             return lower(dataclasses.replace(desc, fused_activation=FusedActivation(ActivationRelu)), target)
-        epilogue = ConvolutionEpilogue(self.normalization is not None, self.addition is not None, self.has_relu)
+        epilogue = ConvolutionEpilogue(self.normalization is not None, self.addition is not None, self.has_relu, swish)
         return lower_with_epilogue(desc, epilogue, target)
 
 
@@ -129,6 +138,9 @@ def _followed(
         desc, relu = reader.desc, ends_with_relu(reader.desc)
         if isinstance(desc, ActivationRelu):
             return dataclasses.replace(epilogue, relu=reader, has_relu=True)
+        if isinstance(desc, ActivationSwish) and has_kernels and desc.sigmoid_input_scale == 1.0:
+            applies = may_apply_swish(cast("Convolution", epilogue.product.desc), target)
+            return dataclasses.replace(epilogue, swish=reader) if applies else epilogue
         if not has_kernels or relu is None or epilogue.addition is not None:
             break
         if isinstance(desc, BatchNormalization) and epilogue.normalization is None and _is_of_channels(desc, number):

@@ -53,6 +53,7 @@ class ConvolutionEpilogue:
     normalizes: bool  # whether BATCH_NORMALIZATION comes first, of mean, factor and bias for each channel
     adds: bool  # whether another tensor of the same layout is added then
     relu: bool  # whether RELU comes last
+    swish: bool = False  # whether ACTIVATION_SWISH does, with a scale of 1: :func:`may_apply_swish` tells where it may
 
 
 @lowering(Convolution)
@@ -94,7 +95,8 @@ def _epilogue_regions(desc: Convolution, epilogue: ConvolutionEpilogue, given: i
         normalization = mean, factor, bias
         given += 3
     residual = Region(BindingKind.INPUT, given, 0, desc.output_tensor.size_in_bytes) if epilogue.adds else None
-    return Epilogue(normalization, residual, epilogue.relu)
+    swish = epilogue.swish if desc.output_tensor.data_type is DataType.FLOAT16 else None
+    return Epilogue(normalization, residual, epilogue.relu, swish)
 
 
 def _lowered(desc: Convolution, target: Target, epilogue: ConvolutionEpilogue | None) -> Program:
@@ -143,6 +145,13 @@ def gains_by_channels_last(desc: Convolution, target: Target) -> bool:
     packed = TensorDesc(desc.filter_tensor.data_type, desc.filter_tensor.sizes)
     product = convolution_product(desc, packed, with_eights=target.device_arithmetic)
     return choose(product.work(), target).tile.is_of_channels
+
+
+def may_apply_swish(desc: Convolution, target: Target) -> bool:
+    """Whether a CONVOLUTION has kernels that apply ACTIVATION_SWISH to results, as the device computes it."""
+    if not target.device_arithmetic or desc.output_tensor.data_type is not DataType.FLOAT16:
+        return False
+    return gains_by_channels_last(desc, target) or (may_be_depthwise(desc) and not target.is_cpu)
 
 
 def channels_behind_one_another(desc: Convolution) -> TensorDesc:

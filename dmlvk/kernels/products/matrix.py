@@ -130,6 +130,7 @@ class Epilogue:
     normalization: tuple[Region, Region, Region] | None
     residual: Region | None  # what is added then, in the layout of the results; ``None``: nothing
     relu: bool  # whether RELU is applied at last
+    swish: bool | None  # whether ACTIVATION_SWISH is, with a scale of 1; ``None``: of FLOAT32, which never is
 
     def regions(self, instead: Region) -> list[Region]:
         """What kernels bind for it, with something else where there is nothing."""
@@ -140,6 +141,7 @@ class Epilogue:
         return {
             "EPILOGUE_NORMALIZES": int(self.normalization is not None),
             "EPILOGUE_ADDS": int(self.residual is not None),
+            **({} if self.swish is None else {"EPILOGUE_APPLIES_SWISH": int(self.swish)}),
         }
 
 

@@ -154,7 +154,11 @@ uvec2 quick_four(vec4 sums, OfChannels channels, uint half_eight, uvec2 residual
     }
     if (EPILOGUE_ADDS) {
         precise vec4 sum = unpacked_four(four) + unpacked_four(residual);
-        four = packed_four(sum);
+        four = packed_four(sum) | parameters.first_segment;
+    }
+    if (EPILOGUE_APPLIES_SWISH) {
+        needs_slow_path = needs_slow_path || (magnitudes_from_f16(four.x, INFINITY_F16) | magnitudes_from_f16(four.y, INFINITY_F16)) != 0u;
+        four = packed_four(device_swish(unpacked_four(four)));
     }
 #endif
     needs_slow_path = needs_slow_path || (magnitudes_from_f16(four.x, INFINITY_F16) | magnitudes_from_f16(four.y, INFINITY_F16)) != 0u;
