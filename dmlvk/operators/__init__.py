@@ -14,7 +14,7 @@ from dmlvk.operators.declaration import (
     Support,
 )
 from dmlvk.operators.expert_products import ExpertProducts
-from dmlvk.operators.families import *  # noqa: F403  # the families say what they export
+from dmlvk.operators.families import *  # the families say what they export
 from dmlvk.operators.fusion import FUSABLE_ACTIVATIONS, FusedActivation
 from dmlvk.operators.levels import FeatureLevel
 from dmlvk.operators.linear_attention import LinearAttention

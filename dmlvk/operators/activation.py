@@ -2,22 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from dmlvk.operators.bases import OneInput, elementwise
-from dmlvk.operators.declaration import Accuracy, OperatorDesc, Support
-from dmlvk.operators.levels import FeatureLevel
-from dmlvk.operators.members import Minimum, float_attribute, tensor_input, tensor_output
-from dmlvk.operators.type_groups import (
-    CORRECTLY_ROUNDED,
-    DENORMALS_DECISION,
-    EXACT,
-    FLOAT_ATTRIBUTES_DECISION,
-    FLOATS,
-    SIGNED_TO_32,
-    TYPES_TO_32,
-)
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 _RELU_SUPPORT = (
     Support("1_0", (4, 4), FLOATS),

@@ -2,24 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from dmlvk.operators.bases import BOTH, Scaled, TwoInputs, elementwise
-from dmlvk.operators.declaration import Accuracy, OperatorDesc, Support
-from dmlvk.operators.fusion import FusedActivation, fused_activation_attribute
-from dmlvk.operators.members import tensor_input, tensor_output
-from dmlvk.operators.type_groups import (
-    CORRECTLY_ROUNDED,
-    CORRECTLY_ROUNDED_AFTER_SCALE_BIAS,
-    DENORMALS_DECISION,
-    FLOATS,
-    FLOATS_AND_WORDS,
-    FLOATS_WORDS_AND_PAIRS,
-    SCALE_BIAS_DECISION,
-    TYPES_TO_32,
-    TYPES_TO_64,
-)
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 _INTEGERS_WRAP = "Integers wrap: what does not fit into the data type is dropped from above."
 

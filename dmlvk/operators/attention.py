@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
-from dmlvk.datatypes import DataType
-from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
-from dmlvk.operators.members import enum_attribute, float_attribute, tensor_input, tensor_output, unsigned_attribute
-from dmlvk.operators.shapes import Described, Draft, check_sizes, member_text, refuse, tensor_of
-from dmlvk.operators.type_groups import FLOATS
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 
 class MultiheadAttentionMaskType(enum.IntEnum):

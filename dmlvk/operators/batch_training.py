@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
-
-from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
-from dmlvk.operators.fusion import FusedActivation, fused_activation_attribute
-from dmlvk.operators.members import float_attribute, tensor_input, tensor_output
 from dmlvk.operators.normalization import FUSED_DECISION, check_broadcast
-from dmlvk.operators.shapes import Draft
-from dmlvk.operators.type_groups import DENORMALS_DECISION, FLOATS
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 
 def gradient_shapes(

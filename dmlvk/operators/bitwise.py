@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from dmlvk.operators.bases import BOTH, OneInput, TwoInputs, elementwise
-from dmlvk.operators.declaration import OperatorDesc, Support
-from dmlvk.operators.members import tensor_input, tensor_output
-from dmlvk.operators.type_groups import ALL_TYPES, BOOLEANS, EXACT, UNSIGNED_TO_32, UNSIGNED_TO_64
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 _SUPPORT = (Support("3_0", (1, 8), UNSIGNED_TO_32), Support("4_1", (1, 8), ALL_TYPES))
 

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
-
-from dmlvk.datatypes import DataType
-from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
-from dmlvk.operators.members import boolean_attribute, float_attribute, tensor_input, tensor_output, unsigned_attribute
-from dmlvk.operators.shapes import Draft, check_sizes, refuse
-from dmlvk.operators.type_groups import FLOATS
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 LARGEST_HEAD = 512  # Elements of a head at most
 

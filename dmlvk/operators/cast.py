@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from dmlvk.datatypes import DataType
-from dmlvk.operators.bases import OneInput, elementwise
-from dmlvk.operators.declaration import Declaration, OperatorDesc, Support
-from dmlvk.operators.members import tensor_input, tensor_output
-from dmlvk.operators.type_groups import ALL_TYPES, EXACT, TYPES_TO_64
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 
 class ElementWiseRoundBfloat16(OneInput, is_listed=False):

@@ -3,23 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
-from dmlvk.operators.declaration import Declaration, OperatorDesc, Support
-from dmlvk.operators.fusion import FusedActivation, fused_activation_attribute
 from dmlvk.operators.matrix import FUSABLE_BESIDE_PRODUCTS, FUSABLE_FROM, FUSED, ORDER_OF_SUMS, SUMS_OF_PRODUCTS
-from dmlvk.operators.members import (
-    count_attribute,
-    enum_attribute,
-    tensor_input,
-    tensor_output,
-    unsigned_array_attribute,
-    unsigned_attribute,
-)
-from dmlvk.operators.shapes import Draft, check_dimension_count, check_length, check_sizes, refuse
-from dmlvk.operators.type_groups import FLOATS
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 _MOST = 2**31  # What places along an axis stay below, padding and strides counted in
 

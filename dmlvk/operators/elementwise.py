@@ -2,32 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from dmlvk.datatypes import DataType
-from dmlvk.operators.bases import BOTH, OneInput, Scaled, TwoInputs, elementwise
-from dmlvk.operators.declaration import OperatorDesc, Support
-from dmlvk.operators.members import (
-    RoundingMode,
-    data_type_attribute,
-    enum_attribute,
-    float_attribute,
-    scalar_union_attribute,
-    tensor_input,
-    tensor_output,
-)
-from dmlvk.operators.type_groups import (
-    ALL_TYPES,
-    EXACT,
-    EXACT_AFTER_SCALE_BIAS,
-    FLOATS,
-    SCALE_BIAS_DECISION,
-    SIGNED_TO_32,
-    SIGNED_TO_64,
-    TYPES_TO_32,
-    TYPES_TO_64,
-)
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 _SUPPORT_TO_64 = (
     Support("1_0", (4, 4), FLOATS),

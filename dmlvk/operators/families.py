@@ -3,7 +3,7 @@
 A new operator of a family that is here takes nothing more: its class is part of the package.
 """
 
-# ruff: noqa: F403  # what else families have is taken out again
+# What else families have is taken out again below.
 from dmlvk.operators import declaration as _declaration
 from dmlvk.operators.activation import *
 from dmlvk.operators.arithmetic import *

@@ -3,27 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
-from dmlvk.datatypes import DataType
-from dmlvk.operators.bases import OneGradient, OneInput
-from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
-from dmlvk.operators.members import (
-    count_attribute,
-    data_type_attribute,
-    float_array_attribute,
-    float_attribute,
-    integer_attribute,
-    scalar_union_attribute,
-    tensor_input,
-    tensor_output,
-    unsigned_array_attribute,
-)
 from dmlvk.operators.movement import MOVED, InputWindow, check_within_limits, window_limits
-from dmlvk.operators.shapes import Described, Draft, check_length, check_sizes, refuse
-from dmlvk.operators.type_groups import ALL_TYPES, EXACT, FLOATS, TYPES_TO_32, TYPES_TO_64
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 
 def _any_output(desc: Described) -> Mapping[str, Sequence[int]]:

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
-
-from dmlvk.datatypes import DataType
-from dmlvk.operators.declaration import Declaration, OperatorDesc, Support
-from dmlvk.operators.members import tensor_input, tensor_output, unsigned_attribute
-from dmlvk.operators.shapes import Described, Draft, Sizes, check_axis, check_dimension_count, check_sizes, refuse
-from dmlvk.operators.type_groups import ALL_TYPES, EXACT, FLOATS, TYPES_TO_32
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 INDICES = (DataType.INT64, DataType.INT32, DataType.UINT64, DataType.UINT32)
 _UINT32 = (DataType.UINT32,)

@@ -2,22 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
-
-from dmlvk.datatypes import DataType
 from dmlvk.operators.convolution import ConvolutionDirection, ConvolutionMode, convolution_sizes
-from dmlvk.operators.declaration import Declaration, OperatorDesc, Support
-from dmlvk.operators.members import (
-    count_attribute,
-    tensor_input,
-    tensor_output,
-    unsigned_array_attribute,
-    unsigned_attribute,
-)
-from dmlvk.operators.shapes import Described, Draft, WithInput, check_dimension_count, refuse
-from dmlvk.operators.type_groups import EXACT
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 _BYTES = (DataType.INT8, DataType.UINT8)
 _WORDS = (DataType.INT32,)

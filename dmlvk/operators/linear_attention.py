@@ -6,14 +6,7 @@ S. Yang, J. Kautz and A. Hatamizadeh, "Gated delta networks", 2024.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
-
-from dmlvk.datatypes import DataType
-from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
-from dmlvk.operators.members import float_attribute, tensor_input, tensor_output, unsigned_attribute
-from dmlvk.operators.shapes import Draft, check_sizes, refuse
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 _RANK = 3
 

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
-from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
-from dmlvk.operators.members import boolean_attribute, float_attribute, tensor_input, tensor_output, unsigned_attribute
-from dmlvk.operators.shapes import Draft, refuse
-from dmlvk.operators.type_groups import FLOATS
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 
 def _check_numbers(desc: LocalResponseNormalization | LocalResponseNormalizationGrad | Draft) -> None:

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from dmlvk.datatypes import DataType
-from dmlvk.operators.bases import BOTH, OneInput, TwoInputs, elementwise
-from dmlvk.operators.declaration import Declaration, Support
-from dmlvk.operators.members import IsInfinityMode, enum_attribute, tensor_output
-from dmlvk.operators.type_groups import BOOLEANS, EXACT, FLOATS, TYPES_TO_32, TYPES_TO_64
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 _BOOLEAN_SUPPORT = (
     Support("1_0", (4, 4), (DataType.UINT32,)),

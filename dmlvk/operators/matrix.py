@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
-from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
-from dmlvk.operators.fusion import FUSABLE_ACTIVATIONS, FusedActivation, fused_activation_attribute
-from dmlvk.operators.members import enum_attribute, float_attribute, tensor_input, tensor_output
-from dmlvk.operators.shapes import Draft, check_dimension_count, check_sizes, refuse
-from dmlvk.operators.type_groups import FLOATS
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 
 class MatrixTransform(enum.IntEnum):

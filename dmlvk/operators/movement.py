@@ -2,34 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
-
-from dmlvk.datatypes import DataType
-from dmlvk.operators.bases import OneInput
-from dmlvk.operators.declaration import Declaration, OperatorDesc, Support
-from dmlvk.operators.members import (
-    count_attribute,
-    integer_array_attribute,
-    tensor_array_input,
-    tensor_array_output,
-    tensor_input,
-    tensor_output,
-    unsigned_array_attribute,
-    unsigned_attribute,
-)
-from dmlvk.operators.shapes import (
-    Described,
-    Draft,
-    WithCount,
-    check_axis,
-    check_dimension_count,
-    check_sizes,
-    refuse,
-    tensor_of,
-)
-from dmlvk.operators.type_groups import ALL_TYPES, EXACT, TYPES_TO_32
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 _WITHOUT_BYTES = (DataType.FLOAT32, DataType.FLOAT16, DataType.INT32, DataType.INT16, DataType.UINT32, DataType.UINT16)
 

@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
-from typing import ClassVar
 
-from dmlvk.datatypes import DataType
-from dmlvk.operators.declaration import Declaration, OperatorDesc, Support
-from dmlvk.operators.members import tensor_input, tensor_output
-from dmlvk.operators.shapes import Draft, Sizes, check_sizes, refuse
-from dmlvk.operators.type_groups import EXACT, TYPES_TO_32
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 _UINT32 = (DataType.UINT32,)
 

@@ -2,24 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
-
-from dmlvk.operators.bases import OneInput
-from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
-from dmlvk.operators.fusion import FusedActivation, fused_activation_attribute
-from dmlvk.operators.members import (
-    axes_attribute,
-    boolean_attribute,
-    count_attribute,
-    float_attribute,
-    tensor_input,
-    tensor_output,
-    unsigned_attribute,
-)
-from dmlvk.operators.shapes import Draft, WithInput, check_axis, check_dimension_count, check_sizes, refuse, tensor_of
-from dmlvk.operators.type_groups import DENORMALS_DECISION, FLOATS
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 FUSED_DECISION = (
     "A fused activation is applied to results that were rounded to the tensors' data type: the bits are those of the "

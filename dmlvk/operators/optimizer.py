@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
-
-from dmlvk.datatypes import DataType
-from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
-from dmlvk.operators.members import float_attribute, tensor_input, tensor_output
-from dmlvk.operators.shapes import Draft, refuse
-from dmlvk.operators.type_groups import DENORMALS_DECISION, FLOATS
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 _INPUTS = ("input_parameters_tensor", "input_first_moment_tensor", "input_second_moment_tensor", "gradient_tensor")
 _OUTPUTS = ("output_parameters_tensor", "output_first_moment_tensor", "output_second_moment_tensor")

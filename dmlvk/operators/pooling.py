@@ -3,23 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
-from dmlvk.datatypes import DataType
-from dmlvk.operators.bases import OneGradient, OneInput
-from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
-from dmlvk.operators.members import (
-    boolean_attribute,
-    count_attribute,
-    tensor_input,
-    tensor_output,
-    unsigned_array_attribute,
-    unsigned_attribute,
-)
-from dmlvk.operators.shapes import Draft, WithCount, WithWindows, check_length, check_sizes, refuse
-from dmlvk.operators.type_groups import EXACT, FLOATS, TYPES_TO_64
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 Pooling: TypeAlias = (
     "MaxPooling | MaxPooling1 | MaxPooling2 | AveragePooling | AveragePooling1 | LpPooling | LpPooling1"

@@ -2,23 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
-
-from dmlvk.datatypes import DataType
-from dmlvk.operators.bases import elementwise
-from dmlvk.operators.declaration import Accuracy, DataTypeRule, Declaration, OperatorDesc, Support
-from dmlvk.operators.members import (
-    QuantizationType,
-    enum_attribute,
-    tensor_array_input,
-    tensor_input,
-    tensor_output,
-    unsigned_attribute,
-)
-from dmlvk.operators.shapes import Draft, check_dimension_count, refuse
-from dmlvk.operators.type_groups import EXACT, FLOATS
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 _INTEGERS = (DataType.INT32, DataType.INT16, DataType.INT8, DataType.UINT32, DataType.UINT16, DataType.UINT8)
 _BYTES = (DataType.INT8, DataType.UINT8)

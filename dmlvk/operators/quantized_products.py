@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
-
-from dmlvk.datatypes import DataType
 from dmlvk.operators.convolution import convolution_sizes
-from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
 from dmlvk.operators.integer_products import as_convolution
-from dmlvk.operators.members import (
-    boolean_attribute,
-    count_attribute,
-    tensor_input,
-    tensor_output,
-    unsigned_array_attribute,
-    unsigned_attribute,
-)
 from dmlvk.operators.pooling import SpatialWindows, pooled_sizes
 from dmlvk.operators.quantization import QUOTIENT_DECISIONS
-from dmlvk.operators.shapes import Described, Draft, check_dimension_count, check_sizes, refuse
-from dmlvk.operators.type_groups import EXACT, FLOATS
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 _BYTES = (DataType.INT8, DataType.UINT8)
 _FLOAT32 = (DataType.FLOAT32,)

@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
-from typing import ClassVar
 
-from dmlvk.datatypes import DataType
-from dmlvk.operators.declaration import Declaration, OperatorDesc, Support
-from dmlvk.operators.members import enum_attribute, tensor_input, tensor_output
-from dmlvk.operators.shapes import Draft, Sizes, refuse
-from dmlvk.operators.type_groups import EXACT
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 STATE_WORDS = 6  # Four of the counter, two of the key
 

@@ -3,25 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
 
-from dmlvk.operators.declaration import Declaration, OperatorDesc, Support
-from dmlvk.operators.members import (
-    count_attribute,
-    data_type_attribute,
-    enum_attribute,
-    float_attribute,
-    scalar_union_attribute,
-    tensor_input,
-    tensor_output,
-    unsigned_array_attribute,
-    unsigned_attribute,
-)
 from dmlvk.operators.movement import MOVED, check_count_of_axes
-from dmlvk.operators.shapes import Draft, refuse
-from dmlvk.operators.type_groups import ALL_TYPES, EXACT, FLOATS, TYPES_TO_32, TYPES_TO_64
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 
 class PaddingMode(enum.IntEnum):

@@ -4,23 +4,8 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
-from dmlvk.datatypes import DataType
-from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
-from dmlvk.operators.fusion import FusedActivation, activations_attribute
-from dmlvk.operators.members import (
-    boolean_attribute,
-    count_attribute,
-    enum_attribute,
-    float_attribute,
-    tensor_input,
-    tensor_output,
-)
-from dmlvk.operators.shapes import Draft, check_sizes, refuse
-from dmlvk.operators.type_groups import FLOATS
-from dmlvk.tensors import TensorDesc, TensorFlags
+from dmlvk.operators.words import *
 
 
 class RecurrentNetworkDirection(enum.IntEnum):

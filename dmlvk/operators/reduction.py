@@ -2,32 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
-
-from dmlvk.datatypes import DataType
-from dmlvk.operators.bases import AlongAxes
-from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support, TypeChoice
-from dmlvk.operators.members import (
-    AxisDirection,
-    ReduceFunction,
-    axes_attribute,
-    count_attribute,
-    enum_attribute,
-    tensor_input,
-    tensor_output,
-)
-from dmlvk.operators.shapes import Draft
-from dmlvk.operators.type_groups import (
-    DENORMALS_DECISION,
-    EXACT,
-    FLOATS,
-    FLOATS_AND_WORDS,
-    FLOATS_WORDS_AND_PAIRS,
-    TYPES_TO_32,
-    TYPES_TO_64,
-)
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 _INDICES = (DataType.INT64, DataType.INT32, DataType.UINT64, DataType.UINT32)
 

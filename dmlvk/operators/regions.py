@@ -3,26 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
-from dmlvk.datatypes import DataType
-from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
-from dmlvk.operators.members import (
-    ReduceFunction,
-    Size2D,
-    boolean_attribute,
-    enum_attribute,
-    float_attribute,
-    size_attribute,
-    tensor_input,
-    tensor_output,
-    unsigned_attribute,
-)
 from dmlvk.operators.resampling import InterpolationMode
-from dmlvk.operators.shapes import Draft, Sizes, check_sizes, refuse
-from dmlvk.operators.type_groups import EXACT, FLOATS
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 _MOST_BINS = 65535
 _HIGHEST_EXTENT = 2**30

@@ -5,27 +5,9 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
-from dmlvk.datatypes import DataType
-from dmlvk.operators.bases import OneGradient
-from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
-from dmlvk.operators.members import (
-    AxisDirection,
-    Size2D,
-    boolean_attribute,
-    count_attribute,
-    directml_name,
-    enum_attribute,
-    float_array_attribute,
-    size_attribute,
-    tensor_input,
-    tensor_output,
-)
-from dmlvk.operators.shapes import Described, Draft, check_dimension_count, check_length, refuse
-from dmlvk.operators.type_groups import FLOATS
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 _HIGHEST_EXTENT = 2**31 - 1
 _UINT_MAX = 2**32 - 1

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
-
-from dmlvk.operators.bases import OneInput
-from dmlvk.operators.declaration import Accuracy, Declaration, Support
-from dmlvk.operators.members import AxisDirection, boolean_attribute, enum_attribute, unsigned_attribute
 from dmlvk.operators.reduction import SPECIAL_SUMS_DECISION
-from dmlvk.operators.shapes import Draft, Sizes, check_axis
-from dmlvk.operators.type_groups import DENORMALS_DECISION, FLOATS_AND_WORDS, FLOATS_WORDS_AND_PAIRS
+from dmlvk.operators.words import *
 
 _ORDER = (
     "The order of operations follows from an element's number along Axis (in the direction of the scan) alone, so a "

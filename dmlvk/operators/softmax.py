@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
-from dmlvk.operators.bases import AlongAxes
-from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
-from dmlvk.operators.members import tensor_input, tensor_output
-from dmlvk.operators.type_groups import EXACT, FLOATS
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 _SHARES = Accuracy("accurate", 0.9, "for rows of any length; largest found by search: 0.80 ULP")
 _LOGARITHMS = Accuracy("accurate", 0.9, "for rows of any length; largest found by search: 0.62 ULP")

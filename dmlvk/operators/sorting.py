@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
-
-from dmlvk.datatypes import DataType
-from dmlvk.operators.declaration import Declaration, OperatorDesc, Support
-from dmlvk.operators.members import AxisDirection, enum_attribute, tensor_input, tensor_output, unsigned_attribute
-from dmlvk.operators.shapes import Draft, Sizes, check_axis, refuse
-from dmlvk.operators.type_groups import EXACT, FLOATS, TYPES_TO_32, TYPES_TO_64
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 _UINT32 = (DataType.UINT32,)
 

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from dmlvk.operators.bases import BOTH, Scaled, accurate, elementwise
-from dmlvk.operators.declaration import Accuracy, OperatorDesc, Support
-from dmlvk.operators.members import ScaleBias, float_attribute, scale_bias_attribute, tensor_input, tensor_output
-from dmlvk.operators.type_groups import DENORMALS_DECISION, FLOATS, SCALE_BIAS_DECISION, TYPES_TO_32
-from dmlvk.tensors import TensorDesc
+from dmlvk.operators.words import *
 
 POWER_DECISIONS = (
     "The special values are those of C's pow (ISO C, Annex F): x^0 and 1^e are 1, even of NaN; (-1)^(+-infinity) is 1; "

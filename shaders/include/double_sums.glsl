@@ -62,9 +62,7 @@ Double double_from_uint(uint n) {
 #define HAS_OUTER_TERMS 8u
 
 struct TermSum {
-    Double ordinary;
-    Double small;
-    Double large;
+    Double ordinary, small, large;
     uint flags;
 };
 #define EMPTY_SUM TermSum(Double(0.0, 0.0), Double(0.0, 0.0), Double(0.0, 0.0), 0u)

@@ -9,10 +9,7 @@
 #include "quantization.glsl"
 
 uvec3 wide_product(uvec2 a, uint b) {
-    uint high;
-    uint low;
-    uint upper_high;
-    uint upper_low;
+    uint high, low, upper_high, upper_low;
     umulExtended(a.x, b, high, low);
     umulExtended(a.y, b, upper_high, upper_low);
     uint middle = high + upper_low;
@@ -102,8 +99,7 @@ uint kind_of_integer(bool is_negative, bool is_zero) { return is_zero ? 0u : is_
 int rounded_scaled_quotient(uint sum, uint a_scale, uint b_scale, uint scale) {
     bool is_negative = int(sum) < 0;
     uint kind = kind_of_product(kind_of_product(kind_of_integer(is_negative, sum == 0u), a_scale), b_scale);
-    uint high;
-    uint low;
+    uint high, low;
     umulExtended(is_negative ? 0u - sum : sum, SIGNIFICAND_F32(a_scale), high, low);
     uvec3 dividend = wide_product(uvec2(low, high), SIGNIFICAND_F32(b_scale));
     uvec3 divisor = uvec3(SIGNIFICAND_F32(scale), 0u, 0u);
@@ -116,8 +112,7 @@ int rounded_mean_quotient(bool is_negative, uvec2 magnitude, uint source_scale, 
     bool is_zero = (magnitude.x | magnitude.y) == 0u;
     uint kind = kind_of_product(kind_of_integer(is_negative, is_zero), source_scale);
     uvec3 dividend = wide_product(magnitude, SIGNIFICAND_F32(source_scale));
-    uint high;
-    uint low;
+    uint high, low;
     umulExtended(count, SIGNIFICAND_F32(scale), high, low);
     int exponent = EXPONENT_F32(source_scale) - EXPONENT_F32(scale);
     int quotient = nearest_wide_quotient(dividend, uvec3(low, high, 0u), exponent);
@@ -128,19 +123,16 @@ int rounded_mean_quotient(bool is_negative, uvec2 magnitude, uint source_scale, 
 uint scaled_wide_sum(uvec3 sum, uint a_scale, uint b_scale) {
     bool is_negative = int(sum.z) < 0;
     uvec3 magnitude = is_negative ? wide_difference(uvec3(0u), sum) : sum;
-    uint scales_high;
-    uint scales_low;
+    uint scales_high, scales_low;
     umulExtended(SIGNIFICAND_F32(a_scale), SIGNIFICAND_F32(b_scale), scales_high, scales_low);
     // The product has five words: `lowest`, and four above it.
     uvec3 first = wide_product(magnitude.xy, scales_low);
-    uint first_high;
-    uint first_low;
+    uint first_high, first_low;
     umulExtended(magnitude.z, scales_low, first_high, first_low);
     uint third = first.z + first_low;
     uint fourth = first_high + uint(third < first_low);
     uvec3 second = wide_product(magnitude.xy, scales_high);
-    uint second_high;
-    uint second_low;
+    uint second_high, second_low;
     umulExtended(magnitude.z, scales_high, second_high, second_low);
     uint second_third = second.z + second_low;
     uint second_fourth = second_high + uint(second_third < second_low);

@@ -19,8 +19,7 @@ uvec2 subtract_i64(uvec2 a, uvec2 b) { return subtract_u64(a, b); }
 uint multiply_i32(uint a, uint b) { return a * b; }
 uint multiply_u32(uint a, uint b) { return a * b; }
 uvec2 multiply_u64(uvec2 a, uvec2 b) {
-    uint high;
-    uint low;
+    uint high, low;
     umulExtended(a.x, b.x, high, low);
     return uvec2(low, high + a.x * b.y + a.y * b.x);
 }

@@ -38,8 +38,7 @@ uint power_u32_by_i32(uint x, uint y) { return int(y) < 0 ? uint(x == 1u) : wrap
 
 // a * b, at most 2^32 - 1, which counts as infinite: it stays when it is multiplied by more than 1.
 uint saturating_product(uint a, uint b) {
-    uint high;
-    uint low;
+    uint high, low;
     umulExtended(a, b, high, low);
     return high != 0u ? 0xffffffffu : low;
 }
@@ -57,11 +56,7 @@ uint saturating_power(uint base, uint count) {
 
 // a * b of fractions in units of 2^-64, up to 3 units too small. 12 operations.
 uvec2 fraction_product(uvec2 a, uvec2 b) {
-    uint high;
-    uint low;
-    uint first;
-    uint second;
-    uint dropped;
+    uint high, low, first, second, dropped;
     umulExtended(a.y, b.y, high, low);
     umulExtended(a.y, b.x, first, dropped);
     umulExtended(a.x, b.y, second, dropped);
@@ -137,10 +132,7 @@ uint truncated_power(uint base, uint y) {
     uint significand = (y & 0x007fffffu) | 0x00800000u;
     uint behind = uint(min(max(23 - exponent, 19), 28));
     // significand * log2(base), 64 of its bits behind the point, then divided by 2^behind.
-    uint carry;
-    uint low;
-    uint high;
-    uint middle;
+    uint carry, low, high, middle;
     umulExtended(significand, fraction.x, carry, low);
     umulExtended(significand, fraction.y, high, middle);
     middle += carry;

@@ -104,8 +104,7 @@ Fraction binary_logarithm(uint x) {
 
     // That in units of 2^-29; then in units of 2^-30 to 2^-33. P is 3/2 - 3/4 r and what the last sum is.
     int polynomial = int((floatBitsToUint(series) << 4) + 0x20000000u);
-    int upper;
-    int unused;
+    int upper, unused;
     imulExtended(polynomial, r_steep, upper, unused);
     polynomial = upper - 387270463;
     imulExtended(polynomial, r_steep, upper, unused);
@@ -133,8 +132,7 @@ struct Power {
 // 2^fraction - 1 of a fraction in units of 2^-32, in units of 2^-31 and half of the last of 24 bits more: within 2^-28.6.
 // 12 operations.
 uint binary_exponential(uint fraction) {
-    uint unused;
-    uint value;
+    uint unused, value;
     umulExtended(466052u, fraction, value, unused);
     umulExtended(value + 2671400u, fraction, value, unused);
     umulExtended(value + 20785163u, fraction, value, unused);
@@ -148,8 +146,7 @@ uint binary_exponential(uint fraction) {
 Power finite_power(uint x, Exponent y) {
     Fraction fraction = binary_logarithm(x);
     // log2 |x| * 2^shift, in units of 2^-32.
-    uint carried;
-    uint behind;
+    uint carried, behind;
     umulExtended(fraction.high, y.multiplier, carried, behind);
     int before = (int(x - ONE_F32) >> 23) * int(y.multiplier) + int(carried);
     uint unused;
@@ -157,8 +154,7 @@ Power finite_power(uint x, Exponent y) {
     behind += carried;
 
     // Times y's fraction: a whole number and 32 bits behind the point.
-    int whole;
-    int part;
+    int whole, part;
     imulExtended(int(y.fraction), before, whole, part);
     umulExtended(y.fraction, behind, carried, unused);
     uint fraction_bits = uint(part) + carried;

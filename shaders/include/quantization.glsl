@@ -311,8 +311,7 @@ uint scaled_short(int integer, uint scale) {
 // second rounding, to FLOAT16, gives what a single one would (S. Boldo, G. Melquiond, «Emulation of a FMA and correctly rounded
 // sums», 2008). 45 operations.
 uint scaled_long(uint sign, uint magnitude, uint scale, bool to_odd) {
-    uint high;
-    uint low;
+    uint high, low;
     umulExtended(magnitude, SIGNIFICAND_F32(scale), high, low);
     bool is_high = high != 0u;
     uint upper = is_high ? high : low;

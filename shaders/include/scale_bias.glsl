@@ -83,8 +83,7 @@ WideNumber scaled_and_biased(Number x, uint scale_bits, uint bias_bits) {
     }
     if (infinite) { return special(INFINITE, sign); }
     if (bias.kind == INFINITE) { return special(INFINITE, bias.sign); }
-    uint product_high;
-    uint product_low;
+    uint product_high, product_low;
     umulExtended(x.magnitude, scale.magnitude, product_high, product_low);
     WideNumber product = normalized(sign, Wide(0u, product_high, product_low), x.exponent + scale.exponent);
     return sum_of(product, normalized(bias.sign, Wide(0u, 0u, bias.magnitude), bias.exponent));

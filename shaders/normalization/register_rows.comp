@@ -147,12 +147,7 @@ uint variance_of(TermSum squares) {
 // 1 / sqrt(variance + Epsilon), each step rounded.
 uint factor_of(uint variance) { return recip_f32(sqrt_f32(add_f32(variance, parameters.epsilon))); }
 
-uint factor;
-uint scale_row;
-uint bias_row;
-uint output_row;
-uint scale_of_row;
-uint bias_of_row;
+uint factor, scale_row, bias_row, output_row, scale_of_row, bias_of_row;
 
 uvec4 scale_of(uint element) { return SCALE == ALONG_ROW ? four_of_scale(scale_row + element) : uvec4(scale_of_row); }
 uvec4 bias_of(uint element) { return BIAS == ALONG_ROW ? four_of_bias(bias_row + element) : uvec4(bias_of_row); }

@@ -14,8 +14,7 @@ void store_bits(uint word, uint bits, uint mask) {
 }
 
 void store_word(uint item) {
-    uint bits[1];
-    uint mask[1];
+    uint bits[1], mask[1];
     bits[0] = 0u;
     mask[0] = 0u;
     for (uint lane = 0u; lane < ELEMENTS_OF_WORD; ++lane) {

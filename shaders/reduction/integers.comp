@@ -28,8 +28,7 @@ uvec2 plus(uvec2 a, uvec2 b) {
     return uvec2(low, a.y + b.y + uint(low < a.x));
 }
 uvec2 times(uvec2 a, uvec2 b) {
-    uint high;
-    uint low;
+    uint high, low;
     umulExtended(a.x, b.x, high, low);
     return uvec2(low, high + a.x * b.y + a.y * b.x);
 }

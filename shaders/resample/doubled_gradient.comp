@@ -27,8 +27,7 @@ void main() {
     uint row_in_image = row % SIZE_B;
     vec4 row_parts = parts_of(row_in_image, SIZE_B);
     uvec4 middle[4];
-    uint before[4];
-    uint behind[4];
+    uint before[4], behind[4];
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         uint near = 2u * row_in_image + i; // one more than the number of the input's row
         uint input_row = 2u * (row - row_in_image) + min(max(near, 1u), COUNT_B) - 1u;

@@ -53,8 +53,7 @@ Moments quick_moments_of(uint first, uint second, uint gradient) {
 // rate * M' and sqrt(V') + Epsilon. The latter is NaN where both are infinities of different signs.
 uint step_of(Moments moments, uint rate, bool is_quick) {
     uint root = sqrt_f32(moments.second);
-    uint dividend;
-    uint divisor;
+    uint dividend, divisor;
     if (is_quick) {
         precise float product = uintBitsToFloat(rate) * uintBitsToFloat(moments.first);
         precise float sum = uintBitsToFloat(root) + uintBitsToFloat(EPSILON);

@@ -17,8 +17,7 @@ Share product_of(Share a, Share b) {
     for (int i = 0; i < 4; ++i) {
         uint carried = 0u;
         for (int j = 0; j < 4; ++j) {
-            uint high;
-            uint low;
+            uint high, low;
             umulExtended(a.words[i], b.words[j], high, low);
             low += carried;
             high += uint(low < carried);

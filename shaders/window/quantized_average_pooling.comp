@@ -39,8 +39,7 @@ VALUE(OUTPUT) pooled(Window window, out uint index) {
         source_zero = LOAD(INPUT, words_source_zero, BASE(8, source_zero) + channel * SOURCE_ZERO_STEP);
     }
     if (HAS_ZERO) { zero = int(LOAD(OUTPUT, words_zero, BASE(8, zero) + channel * ZERO_STEP)); }
-    uint zeros_high;
-    uint zeros_low;
+    uint zeros_high, zeros_low;
     umulExtended(taps_inside(window), source_zero + STEPS_ABOVE_LEAST, zeros_high, zeros_low);
     uvec3 sum = wide_difference(uvec3(low, high, 0u), uvec3(zeros_low, zeros_high, 0u));
     bool is_negative = int(sum.z) < 0;

@@ -231,8 +231,7 @@ void main() {
     vec2 peaks = vec2(LEAST_PEAK);
     vec2 totals = vec2(0.0);
     for (uint first = first_key; first < end_key; first += KEYS) {
-        uvec4 of_keys[LOADS];
-        uvec4 of_values[LOADS];
+        uvec4 of_keys[LOADS], of_values[LOADS];
         LOAD_LINES(key, of_keys, key_at, SIZE, first)
         LOAD_LINES(value, of_values, value_at, VALUE_SIZE, first)
         barrier(); // all are through with what was there

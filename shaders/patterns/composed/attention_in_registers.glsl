@@ -57,8 +57,7 @@
     vec2 inverses = 1.0 / totals; \
     uint output_at = FIRST_VECTOR(output, batch, head) * 4u; \
     [[unroll]] for (uint k = 0u; k < HEAD_TILES; ++k) { \
-        vec4 upper; \
-        vec4 lower; \
+        vec4 upper, lower; \
         ELEMENTS_OF(results[k], upper, lower) \
         STORE_ROW(0u, upper * inverses.x) \
         STORE_ROW(1u, lower * inverses.y) \

@@ -108,8 +108,7 @@ void main() {
     uint chain = invocation / CHAIN;
     uint lane = invocation % CHAIN;
     vec2 all_sums[BLOCKS * ROWS];
-    float all_totals[ROWS];
-    float all_peaks[ROWS];
+    float all_totals[ROWS], all_peaks[ROWS];
     for (uint r = 0u; r < ROWS; ++r) {
         all_totals[r] = 0.0;
         all_peaks[r] = NO_PEAK;

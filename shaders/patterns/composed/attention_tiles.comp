@@ -88,8 +88,7 @@ void main() {
     uint last_seen = last_rows.y;
     uint words = SIZE * ELEMENT_BITS / 32u;
     vec4 all_sums[SUM_ROWS * BLOCKS];
-    float all_totals[SUM_ROWS];
-    float all_peaks[SUM_ROWS];
+    float all_totals[SUM_ROWS], all_peaks[SUM_ROWS];
     uvec2 seen_sum[SUM_ROWS];
     [[unroll]] for (uint r = 0u; r < SUM_ROWS; ++r) {
         all_totals[r] = 0.0;
@@ -171,8 +170,7 @@ void main() {
         uint share_row = invocation % ROWS; // of those whose shares it makes of scores
         uvec2 seen_share = seen_by(past, min(first_row + share_row, last_row) / GROUP);
         float share_peak = peak_of(peaks[share_row]);
-        float own_peaks[SUM_ROWS];
-        float totals[SUM_ROWS];
+        float own_peaks[SUM_ROWS], totals[SUM_ROWS];
         vec4 sums[SUM_ROWS * BLOCKS];
         [[unroll]] for (uint r = 0u; r < SUM_ROWS; ++r) {
             own_peaks[r] = peak_of(peaks[sum_row + r]);

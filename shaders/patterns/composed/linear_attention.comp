@@ -50,9 +50,7 @@ layout(constant_id = 9) const uint RATES = 0u;  // of a token: none, one, or one
 #define OUTPUT_HEADS max(HEADS, QUERY_HEADS)
 #define QUERIES (OUTPUT_HEADS / HEADS) // that look at a state
 
-uint sequence;
-uint head;
-uint column;
+uint sequence, head, column;
 
 // Where a token's keys, queries and so on begin.
 uint row(uint token) { return sequence * parameters.tokens + token; }

@@ -8,10 +8,7 @@ layout(constant_id = 20) const bool HAS_FOURS = false; // whether groups lie at 
 
 uvec4 philox(uvec4 counter, uvec2 key) {
     for (uint round = 0u; round < 10u; ++round) {
-        uint high_first;
-        uint low_first;
-        uint high_second;
-        uint low_second;
+        uint high_first, low_first, high_second, low_second;
         umulExtended(0xD2511F53u, counter.x, high_first, low_first);
         umulExtended(0xCD9E8D57u, counter.z, high_second, low_second);
         counter = uvec4(high_second ^ counter.y ^ key.x, low_second, high_first ^ counter.w ^ key.y, low_first);

@@ -10,5 +10,4 @@
 #define APPLY(OPERAND, lane) OPERATION(OPERAND(0, lane), OPERAND(1, lane), OPERAND(2, lane), OPERAND(3, lane))
 #include "elementwise/fused_operands.glsl"
 
-uint further_0;
-uint further_1;
+uint further_0, further_1;

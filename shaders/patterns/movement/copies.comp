@@ -230,8 +230,7 @@ void main() {
 
 #if WIDTH < 32
     if (IS_PACKED) {
-        uint bits[4];
-        uint masks[4];
+        uint bits[4], masks[4];
         FOR_LANES(READ_WORD)
         FOR_LANES(WRITE_WORD)
         return;

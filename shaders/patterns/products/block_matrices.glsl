@@ -164,8 +164,7 @@ shared uvec4 weight_lines[MATRICES_LIE_IN_QUADS ? 1 : SUBGROUPS * 16 * 3];
                 LOAD_RIGHT_FLOATS(rows[j], lines, at, BY_COLUMNS, PITCH) \
             } \
             [[unroll]] for (uint matrix = 0u; matrix < COLUMN_MATRICES; ++matrix) { \
-                uvec2 upper; \
-                uvec2 lower; \
+                uvec2 upper, lower; \
                 WEIGHT_PAIRS(upper, words[2u * matrix][word], entry[2u * matrix], side) \
                 WEIGHT_PAIRS(lower, words[2u * matrix + 1u][word], entry[2u * matrix + 1u], side) \
                 LEFT_FLOATS weights; \
@@ -179,8 +178,7 @@ shared uvec4 weight_lines[MATRICES_LIE_IN_QUADS ? 1 : SUBGROUPS * 16 * 3];
 
 #ifdef SPLITS_TERMS
 // A result of a column of a work group, whose sums lie in shared memory.
-uint result_at(uint row, uint first, uint column)
-{
+uint result_at(uint row, uint first, uint column) {
     precise float total = 0.0;
     [[unroll]] for (uint subgroup = 0u; subgroup < SUBGROUPS; ++subgroup) {
         uint at = ((subgroup * COLUMN_MATRICES + column / 16u) * 16u + column % 16u) * SUMS_PITCH + row / 4u;
@@ -189,8 +187,7 @@ uint result_at(uint row, uint first, uint column)
     uint sum = is_finite(total) ? floatBitsToUint(total) : exact_sum(row, first + column, 0u, 0u, parameters.terms);
     return finished(sum, row, first + column);
 }
-void store_pair(uint row, uint first, uint column)
-{
+void store_pair(uint row, uint first, uint column) {
     uint result = result_at(row, first, column);
     if (first + column + 1u >= parameters.columns) {
         STORE(OPERAND_BITS, words_output, output_index(row, first + column), result);
@@ -206,12 +203,8 @@ void store_pair(uint row, uint first, uint column)
 }
 #endif
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     uint invocation = index_in_group();
     uint first_column = group % parameters.column_tiles * GROUP_COLUMNS;
 #ifdef SPLITS_TERMS
@@ -229,8 +222,7 @@ void main()
         sums[i] = filled_with(0.0);
     }
     uvec4 loaded[LINES];
-    uint loaded_scales[LINES];
-    uint loaded_zeros[LINES];
+    uint loaded_scales[LINES], loaded_zeros[LINES];
     uvec4 loaded_left[LEFT_LOADS];
     LOAD_STAGE(first)
 #ifndef SPLITS_TERMS
@@ -267,9 +259,7 @@ void main()
     for (uint item = invocation; item < GROUP_COLUMNS / 2u * parameters.rows; item += INVOCATIONS) {
         uint row = item / (GROUP_COLUMNS / 2u);
         uint column = item % (GROUP_COLUMNS / 2u) * 2u;
-        if (first_column + column < parameters.columns) {
-            store_pair(row, first_column, column);
-        }
+        if (first_column + column < parameters.columns) { store_pair(row, first_column, column); }
     }
 #else
 #ifdef IS_GATED

@@ -12,18 +12,13 @@ layout(local_size_x = INVOCATIONS) in;
 #define LOOK_AT_LEFT(bits)
 #endif
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     uint first_row = group % parameters.row_tiles * BLOCK_ROWS;
     uint own_column = group / parameters.row_tiles * INVOCATIONS + index_in_group();
     // What lies outside is computed with what lies at the edge, and not stored.
     uint column = min(own_column, parameters.columns - 1u);
-    uint rows[BLOCK_ROWS];
-    uint totals[BLOCK_ROWS];
+    uint rows[BLOCK_ROWS], totals[BLOCK_ROWS];
     [[unroll]] for (uint row = 0u; row < BLOCK_ROWS; ++row) {
         rows[row] = min(first_row + row, parameters.rows - 1u);
         totals[row] = 0u;
@@ -50,9 +45,7 @@ void main()
             for (uint term = block; term < block_end; term += WORD_TERMS) {
                 uint word = words_packed[column_word + term / uint(WORD_TERMS)];
                 uint high = 0u;
-                if (HIGH_BITS != 0u) {
-                    high = high_of(words_packed[column_word + high_word(term)], term);
-                }
+                if (HIGH_BITS != 0u) { high = high_of(words_packed[column_word + high_word(term)], term); }
                 float weights[WORD_TERMS];
                 WEIGHTS_OF(word, high, entry, weights, 0u)
                 [[unroll]] for (uint row = 0u; row < BLOCK_ROWS; ++row) {
@@ -72,9 +65,7 @@ void main()
 #endif
         [[unroll]] for (uint row = 0u; row < BLOCK_ROWS; ++row) {
             uint sum = floatBitsToUint(sums[row]);
-            if (!(plain && is_finite(sums[row]))) {
-                sum = exact_sum(rows[row], column, 0u, first, end);
-            }
+            if (!(plain && is_finite(sums[row]))) { sum = exact_sum(rows[row], column, 0u, first, end); }
             totals[row] = segment == 0u ? sum : sum_plus(totals[row], sum);
         }
     }

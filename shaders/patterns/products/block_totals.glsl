@@ -11,8 +11,7 @@ layout(local_size_x = 256) in;
 #define SEGMENTS_AT_ONCE 4u
 #define PARTS ((parameters.terms + (PART_TERMS - 1u)) / PART_TERMS)
 
-uint total_of(uint row, uint column, uint number, uint offset, uint step)
-{
+uint total_of(uint row, uint column, uint number, uint offset, uint step) {
     uint total = 0u;
     [[dont_unroll]] for (uint first = 0u; first < PARTS; first += SEGMENTS_AT_ONCE) {
         uint sums[SEGMENTS_AT_ONCE];
@@ -40,8 +39,7 @@ uint total_of(uint row, uint column, uint number, uint offset, uint step)
     return total;
 }
 
-uint result_at(uint row, uint column)
-{
+uint result_at(uint row, uint column) {
 #ifdef IS_GATED
     uint line = 2u * parameters.columns; // sums of the gate first
     uint gate = finished(total_of(row, column, 0u, row * line + column, parameters.rows * line), row, column);
@@ -53,12 +51,8 @@ uint result_at(uint row, uint column)
 #endif
 }
 
-void main()
-{
-    uint item = invocation_index();
-    if (item >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_ITEM(item)
     uint items_of_row = OUTPUT_HAS_PAIRS ? parameters.columns / 2u : parameters.columns;
     uint row = item / items_of_row;
     uint column = (item - row * items_of_row) * (OUTPUT_HAS_PAIRS ? 2u : 1u);

@@ -62,8 +62,7 @@ void main() {
     [[unroll]] for (uint i = 0u; i < SUMS_DOWN * SUMS_ACROSS; ++i) {
         sums[i] = integers_filled_with(0);
     }
-    uvec4 from_left[LEFT_LOADS];
-    uvec4 from_right[RIGHT_LOADS];
+    uvec4 from_left[LEFT_LOADS], from_right[RIGHT_LOADS];
     LOAD_LINES(0u)
     for (uint done = VECTORS; done <= vectors; done += VECTORS) {
         barrier(); // all are through with what was there

@@ -83,11 +83,7 @@ uvec3 bytes_of(uvec4 biased) {
 #define LINES 16u
 #define PARTS 16u // of a line's block: an invocation each
 #define PITCH 17u
-shared uint peaks[INVOCATIONS];
-shared uint sums[INVOCATIONS];
-shared uint counts[INVOCATIONS];
-shared uint squares[INVOCATIONS];
-shared uint are_rounded[INVOCATIONS];
+shared uint peaks[INVOCATIONS], sums[INVOCATIONS], counts[INVOCATIONS], squares[INVOCATIONS], are_rounded[INVOCATIONS];
 shared uvec4 staged[LINES * PITCH];
 
 // Of a unit: a 16th to a 32nd of the mean of the magnitudes that are no zeros, but no less than 2^-60, so that no product of two is denormal.

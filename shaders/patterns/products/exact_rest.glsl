@@ -17,8 +17,7 @@ layout(local_size_x = INVOCATIONS) in;
 #define TERMS_AT_ONCE 8u
 shared uint before[INVOCATIONS]; // how many results there are up to an invocation's mask
 shared uint numbers[MOST_APART]; // 32 times the invocation whose mask has a result, and its bit
-shared uint parts[INVOCATIONS];
-shared uint bounds[INVOCATIONS];
+shared uint parts[INVOCATIONS], bounds[INVOCATIONS];
 
 // Where a result of a tile lies, by its number.
 uvec2 place_of(uint number) {

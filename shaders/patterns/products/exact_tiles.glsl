@@ -276,8 +276,7 @@ void main() {
     uint first_column = SUBGROUP % SUBGROUPS_ACROSS * 32u;
     uint own_space = SUBGROUP * 64u;
 
-    uvec4 from_left[LEFT_LOADS];
-    uvec4 from_right[RIGHT_LOADS];
+    uvec4 from_left[LEFT_LOADS], from_right[RIGHT_LOADS];
     INTEGERS sums[3u * SUMS];
     FLOATS totals[SUMS];
     FLOATS excess[SUMS];

@@ -7,13 +7,11 @@ struct Block {
     Batch batch;
     uint first_row;
     uint own_column; // the first one
-    uint first_segment;
-    uint end_segment;
+    uint first_segment, end_segment;
 };
 
 // Of an invocation of a work group that has something to do.
-Block block_of(uint group)
-{
+Block block_of(uint group) {
     uint tiles_of_one = parameters.row_tiles * parameters.column_tiles;
     uint matrices = group / tiles_of_one;
     uint tile_number = group % tiles_of_one;

@@ -10,12 +10,8 @@
 
 layout(local_size_x = INVOCATIONS) in;
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     Block block = block_of(group);
     Batch batch = block.batch;
 

@@ -88,14 +88,12 @@ shared uvec4 term_positions[STEP_TERMS];
 #define RIGHT_LOADS (TILE_COLUMNS * STEP_VECTORS / INVOCATIONS)
 
 // The first row and term of the eight elements that an invocation loads first, and how far those lie from them that it loads next.
-uvec2 left_position(uint own)
-{
+uvec2 left_position(uint own) {
     return LEFT_ALONG_TERMS ? uvec2(own / STEP_VECTORS, own % STEP_VECTORS * 8u) : uvec2(own % (TILE_ROWS / 8) * 8u, own / (TILE_ROWS / 8));
 }
 #define LEFT_STEP (LEFT_ALONG_TERMS ? uvec2(INVOCATIONS / STEP_VECTORS, 0u) : uvec2(0u, INVOCATIONS / (TILE_ROWS / 8)))
 // The same for columns and terms.
-uvec2 right_position(uint own)
-{
+uvec2 right_position(uint own) {
     uvec2 across = uvec2(own % (TILE_COLUMNS / 8) * 8u, own / (TILE_COLUMNS / 8));
 #if CONVOLUTION
     return RIGHT_IS_ACROSS ? across : uvec2(own % TILE_COLUMNS, own / TILE_COLUMNS * 8u);
@@ -110,12 +108,10 @@ uvec2 right_position(uint own)
 #define RIGHT_STEP (RIGHT_ALONG_TERMS ? uvec2(INVOCATIONS / STEP_VECTORS, 0u) : RIGHT_STEP_ACROSS)
 #endif
 // Where these elements lie in shared memory.
-uint left_line(uvec2 position)
-{
+uint left_line(uvec2 position) {
     return LEFT_ALONG_TERMS ? position.x * ALONG_PITCH + position.y / 8u : position.y * LEFT_ACROSS_PITCH + position.x / 8u;
 }
-uint right_line(uvec2 position)
-{
+uint right_line(uvec2 position) {
     return LEFT_SPACE + (RIGHT_IS_ACROSS ? position.y * RIGHT_ACROSS_PITCH + position.x / 8u : position.x * ALONG_PITCH + position.y / 8u);
 }
 
@@ -123,8 +119,7 @@ uint right_line(uvec2 position)
 // last term there are zeros.
 #if OPERAND_BITS == 32
 struct Eight {
-    uvec4 low;
-    uvec4 high;
+    uvec4 low, high;
 };
 #define NO_EIGHT Eight(uvec4(0u), uvec4(0u))
 #define EIGHT_AT(name, eight) Eight(read_##name[2u * (eight)], read_##name[2u * (eight) + 1u])
@@ -137,8 +132,7 @@ struct Eight {
 #define PUT_HALF(eight, element, half) (eight).pairs[(element) >> 1u] |= (half) << (((element) & 1u) * 16u);
 #endif
 
-Eight left_eight(Batch batch, uvec2 at, uint end)
-{
+Eight left_eight(Batch batch, uvec2 at, uint end) {
     Eight eight = NO_EIGHT;
 #if CONVOLUTION
     if (!LEFT_HAS_VECTORS) {
@@ -153,22 +147,17 @@ Eight left_eight(Batch batch, uvec2 at, uint end)
     }
 #endif
     uint row = min(at.x, parameters.rows - (LEFT_ALONG_TERMS ? 1u : 8u));
-    if (at.y < end) {
-        eight = EIGHT_AT(left, left_index(batch, row, at.y) >> 3u);
-    }
+    if (at.y < end) { eight = EIGHT_AT(left, left_index(batch, row, at.y) >> 3u); }
     return eight;
 }
 
 #if CONVOLUTION
 // Eight terms of the window of an invocation's column; what pads it is zero. Or eight columns of a term.
-Eight right_eight(Column own, uint beginning, uint position)
-{
+Eight right_eight(Column own, uint beginning, uint position) {
     Eight eight = NO_EIGHT;
     if (RIGHT_IS_ACROSS) {
         uint index = index_of_term(own, beginning, term_positions[position]);
-        if (index != NOWHERE) {
-            eight = EIGHT_AT(right, index >> 3u);
-        }
+        if (index != NOWHERE) { eight = EIGHT_AT(right, index >> 3u); }
         return eight;
     }
     if (INNER_CHANNELS != 1u) { // eight channels of one place
@@ -190,22 +179,16 @@ Eight right_eight(Column own, uint beginning, uint position)
 }
 #elif defined(RIGHT_IS_PACKED)
 #include "products/packed_right.glsl"
-PackedEight right_eight(Batch batch, uvec2 at, uint end)
-{
+PackedEight right_eight(Batch batch, uvec2 at, uint end) {
     PackedEight eight = NO_PACKED_EIGHT;
-    if (at.y < end) {
-        eight = packed_eight(min(at.x, parameters.columns - 1u), at.y);
-    }
+    if (at.y < end) { eight = packed_eight(min(at.x, parameters.columns - 1u), at.y); }
     return eight;
 }
 #else
-Eight right_eight(Batch batch, uvec2 at, uint end)
-{
+Eight right_eight(Batch batch, uvec2 at, uint end) {
     Eight eight = NO_EIGHT;
     uint column = min(at.x, parameters.columns - (RIGHT_ALONG_TERMS ? 1u : 8u));
-    if (at.y < end) {
-        eight = EIGHT_AT(right, right_index(column_at(batch, column), at.y) >> 3u);
-    }
+    if (at.y < end) { eight = EIGHT_AT(right, right_index(column_at(batch, column), at.y) >> 3u); }
     return eight;
 }
 #endif
@@ -239,20 +222,15 @@ layout(constant_id = 11) const bool OUTPUT_HAS_FOURS = false;
 #endif
 
 // Stores so many of four neighbouring results.
-void store_four(Batch batch, Results results, uint count, uint row, uint column)
-{
+void store_four(Batch batch, Results results, uint count, uint row, uint column) {
 #if !CONVOLUTION
     if (OUTPUT_HAS_FOURS) {
-        if (count == 4u) {
-            fours_of_results[output_index(batch, row, column) >> 2u] = results;
-        }
+        if (count == 4u) { fours_of_results[output_index(batch, row, column) >> 2u] = results; }
         return;
     }
 #endif
 #if OPERAND_BITS == 32
-    for (uint part = 0u; part < count; ++part) {
-        store_result(batch, results[part], row, column + part);
-    }
+    for (uint part = 0u; part < count; ++part) { store_result(batch, results[part], row, column + part); }
 #else
     if (OUTPUT_HAS_PAIRS) {
         for (uint part = 0u; part < count; part += 2u) {
@@ -269,8 +247,7 @@ void store_four(Batch batch, Results results, uint count, uint row, uint column)
 
 #if OPERAND_BITS == 32
 // is_complete for a sum that the device may not add up as it likes: in the order of matrix.glsl, which decides whether it overflows.
-bool is_complete_in_order(Batch batch, inout uint sum, uint row, uint column, uint segment)
-{
+bool is_complete_in_order(Batch batch, inout uint sum, uint row, uint column, uint segment) {
     uint index = WRITES_TOTALS ? batch.results + row * parameters.columns + column : output_index(batch, row, column);
     bool follows = SEGMENTS_COME == SEQUENTIAL && segment > 0u;
     uint total = follows ? words_output[index] : 0u;
@@ -281,9 +258,7 @@ bool is_complete_in_order(Batch batch, inout uint sum, uint row, uint column, ui
         follows = true;
     }
     sum = total;
-    if (SEGMENTS_COME == ONE_SEGMENT || (!WRITES_TOTALS && segment + 1u == SEGMENTS)) {
-        return true;
-    }
+    if (SEGMENTS_COME == ONE_SEGMENT || (!WRITES_TOTALS && segment + 1u == SEGMENTS)) { return true; }
     words_output[index] = total;
     return false;
 }
@@ -291,8 +266,7 @@ bool is_complete_in_order(Batch batch, inout uint sum, uint row, uint column, ui
 
 // Whether a segment's sum completes the total, and is to be finished: then `sum` is the total. `is_plain`: no operand is so large that
 // sums might overflow.
-bool completes(Batch batch, inout uint sum, bool is_plain, uint row, uint column, uint segment)
-{
+bool completes(Batch batch, inout uint sum, bool is_plain, uint row, uint column, uint segment) {
 #if OPERAND_BITS == 32
     if (!is_plain || !is_finite(uintBitsToFloat(sum))) { // the parts of what is not finite are not, either
         return is_complete_in_order(batch, sum, row, column, segment);
@@ -310,8 +284,7 @@ bool completes(Batch batch, inout uint sum, bool is_plain, uint row, uint column
 #endif
 
 // What is done with four neighbouring sums of a segment.
-void deliver(Batch batch, uvec4 sums, bool is_plain, uint row, uint column, uint segment)
-{
+void deliver(Batch batch, uvec4 sums, bool is_plain, uint row, uint column, uint segment) {
     Results results = NO_RESULTS;
     uint count = 0u;
     if (RESULTS_ARE_SUMS && SEGMENTS_COME == ONE_SEGMENT && is_plain && column + 3u < parameters.columns) {
@@ -341,22 +314,18 @@ void deliver(Batch batch, uvec4 sums, bool is_plain, uint row, uint column, uint
 #if OPERAND_BITS == 32
 // The parts of four operands, two in a word. What is left of each has 16 bits, and then 8: nothing is rounded but the first part.
 struct Parts {
-    uvec2 first;
-    uvec2 second;
-    uvec2 third;
+    uvec2 first, second, third;
 };
 #define UPPER_HALF 0xffff0000u
 uvec2 in_pairs(uvec4 parts) { return parts.xz >> 16u | parts.yw; }
-Parts parts_of(uvec4 bits)
-{
+Parts parts_of(uvec4 bits) {
     uvec4 first = (bits + 0x8000u) & UPPER_HALF;
     precise vec4 left = uintBitsToFloat(bits) - uintBitsToFloat(first);
     uvec4 second = floatBitsToUint(left) & UPPER_HALF;
     precise vec4 third = left - uintBitsToFloat(second);
     return Parts(in_pairs(first), in_pairs(second), in_pairs(floatBitsToUint(third) & UPPER_HALF));
 }
-uint highest_of_four(uvec4 bits)
-{
+uint highest_of_four(uvec4 bits) {
     uvec4 magnitudes = bits & MAGNITUDE_F32;
     return max(max(magnitudes.x, magnitudes.y), max(magnitudes.z, magnitudes.w));
 }
@@ -444,12 +413,8 @@ bool is_bounded(uint left, uint right, uint terms) { return (left >> 23u) + (rig
     }
 #endif
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     Position position = position_of(group);
     uint own = index_in_group();
     uint first_row = SUBGROUP / SUBGROUPS_ACROSS * RESULT_ROWS;

@@ -23,13 +23,10 @@ layout(local_size_x = INVOCATIONS) in;
 #define PUT(words, channel, result) words[channel >> 1u] |= (result) << ((channel & 1u) * 16u);
 #endif
 
-void main()
-{
+void main() {
     uint item = work_group_index() * INVOCATIONS + index_in_group();
     uint parts = parameters.row_tiles; // of the channels
-    if (item >= parts * parameters.column_tiles) {
-        return;
-    }
+    if (item >= parts * parameters.column_tiles) { return; }
     uint block = item / parts;
     uint first_channel = (item - block * parts) * CHANNELS;
     uint across = (OUTPUT_WIDTH + (BLOCK_COLUMNS - 1u)) / BLOCK_COLUMNS;

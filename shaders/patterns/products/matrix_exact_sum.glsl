@@ -4,8 +4,7 @@
 #define MATRIX_EXACT_SUM_GLSL
 
 // About 40 operations for each term.
-uint exact_sum(Batch batch, uint row, uint column, uint first, uint end)
-{
+uint exact_sum(Batch batch, uint row, uint column, uint first, uint end) {
     Column position = column_at(batch, column);
     uint sum = 0u;
     // Several terms in each iteration: llvmpipe ends loops, unasked, when an invocation has been through 65535 iterations in all.

@@ -22,18 +22,14 @@ struct Four {
 
 #if OPERAND_BITS == 16
 // A zero may be -0 here: no sum begins with one, so that it changes none.
-uvec4 operands_of(Four four, bool is_vector)
-{
-    if (is_vector) {
-        return uvec4(float32_from_float16_pair(four.words.x), float32_from_float16_pair(four.words.y));
-    }
+uvec4 operands_of(Four four, bool is_vector) {
+    if (is_vector) { return uvec4(float32_from_float16_pair(four.words.x), float32_from_float16_pair(four.words.y)); }
     uvec4 bits = four.words >> ((uvec4(four.odd) >> uvec4(0u, 1u, 2u, 3u) & 1u) << 4u);
     return uvec4(
         float32_from_float16(bits.x), float32_from_float16(bits.y), float32_from_float16(bits.z), float32_from_float16(bits.w));
 }
 #else
-uvec4 operands_of(Four four, bool is_vector)
-{
+uvec4 operands_of(Four four, bool is_vector) {
     return uvec4(operand(four.words.x), operand(four.words.y), operand(four.words.z), operand(four.words.w));
 }
 #endif

@@ -6,15 +6,11 @@
 
 struct Position {
     Batch batch;
-    uint first_row;
-    uint first_column;
-    uint first_segment;
-    uint end_segment;
+    uint first_row, first_column, first_segment, end_segment;
 };
 
 // Work groups that run at one time shall read the same operands: they go through bands of tiles, downwards first.
-Position position_of(uint group)
-{
+Position position_of(uint group) {
     uint tiles_of_one = parameters.row_tiles * parameters.column_tiles;
     uint matrices = group / tiles_of_one;
     uint tile_number = group % tiles_of_one;

@@ -6,13 +6,10 @@
 #define LEFT_IS_VECTOR (LEFT_ALONG_TERMS && LEFT_HAS_VECTORS)
 
 // Terms from `end` on are zeros.
-Four left_four(Batch batch, uint row, uint term, uint end)
-{
+Four left_four(Batch batch, uint row, uint term, uint end) {
     Four four = Four(uvec4(0u), 0u);
     if (LEFT_IS_VECTOR) {
-        if (term < end) {
-            four = LOAD_VECTOR(left, left_index(batch, row, term));
-        }
+        if (term < end) { four = LOAD_VECTOR(left, left_index(batch, row, term)); }
         return four;
     }
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {

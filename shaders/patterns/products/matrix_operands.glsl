@@ -17,13 +17,10 @@
 #endif
 
 #if !ADDS_SEGMENTS && !COUNTS_TERMS
-uint right_bits(Column column, uint term)
-{
+uint right_bits(Column column, uint term) {
     uint index = right_index(column, term);
     uint bits = PADDING;
-    if (index != NOWHERE) {
-        bits = operand(LOAD(OPERAND, words_right, index));
-    }
+    if (index != NOWHERE) { bits = operand(LOAD(OPERAND, words_right, index)); }
     return bits;
 }
 #endif

@@ -6,9 +6,7 @@
     if (is_inside) {
         uint bits = plain && is_finite(sum) ? floatBitsToUint(sum) : exact_sum(batch, row, column, first, end);
         is_result = is_complete(batch, bits, row, column, segment);
-        if (is_result) {
-            result = finished(batch, bits, row, column);
-        }
+        if (is_result) { result = finished(batch, bits, row, column); }
     }
 #if OPERAND_BITS == 16
     if (OUTPUT_HAS_PAIRS) {
@@ -21,6 +19,4 @@
         is_result = false;
     }
 #endif
-    if (is_result) {
-        store_result(batch, result, row, column);
-    }
+    if (is_result) { store_result(batch, result, row, column); }

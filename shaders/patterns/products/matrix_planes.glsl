@@ -27,12 +27,8 @@ layout(local_size_x = INVOCATIONS) in;
 #define STORE_TOGETHER(index, four) words_output[(index) >> 1u] = four.x | four.y << 16u;
 #endif
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     uint tiles_of_one = parameters.row_tiles * parameters.column_tiles;
     uint number = group / tiles_of_one;
     uint tile = group - number * tiles_of_one;
@@ -47,9 +43,7 @@ void main()
     uint image = line / down;
     uint first_width = (item - line * across) * BLOCK_COLUMNS;
     uint first_height = (line - image * down) * BLOCK_ROWS;
-    if (image * (OUTPUT_HEIGHT * OUTPUT_WIDTH) >= parameters.columns) {
-        return;
-    }
+    if (image * (OUTPUT_HEIGHT * OUTPUT_WIDTH) >= parameters.columns) { return; }
     uint height = first_height * OUTPUT_STEP_HEIGHT + FIRST_HEIGHT; // of the first element that is seen: modulo 2^32, where it is padding
     uint width = first_width * OUTPUT_STEP_WIDTH + FIRST_WIDTH;
     uint left = batch.left + row * parameters.left_row;

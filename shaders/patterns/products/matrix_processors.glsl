@@ -19,8 +19,7 @@ layout(local_size_x = INVOCATIONS) in;
 uint left_bits(uint first, Term term) { return operand(LOAD(OPERAND, words_left, first + term.left)); }
 
 // As in matrix.glsl.
-uint exact_sum(uint left, Window window, Term start, uint terms)
-{
+uint exact_sum(uint left, Window window, Term start, uint terms) {
     Term term = start;
     uint sum = 0u;
     // Several terms in each iteration: llvmpipe ends loops, unasked, when an invocation has been through 65535 iterations in all.
@@ -34,21 +33,16 @@ uint exact_sum(uint left, Window window, Term start, uint terms)
             uint next = floatBitsToUint(exact_product_plus(uintBitsToFloat(a), uintBitsToFloat(b), uintBitsToFloat(sum)));
 #endif
             sum = a == PADDING || b == PADDING || iteration + i >= terms ? sum : next;
-            if (iteration + i + 1u < terms) {
-                term = term_behind(term);
-            }
+            if (iteration + i + 1u < terms) { term = term_behind(term); }
         }
     }
     return sum;
 }
 
 // A segment's sum goes into the total, and that into the output, where it is complete.
-void deliver(Batch batch, uint sum, uint row, uint column, uint position, uint segment)
-{
+void deliver(Batch batch, uint sum, uint row, uint column, uint position, uint segment) {
     uint index = WRITES_TOTALS ? batch.results + row * parameters.columns + column : batch.results + row * OUTPUT_ROW + position;
-    if (SEGMENTS_COME == SEQUENTIAL && segment > 0u) {
-        sum = sum_plus(words_output[index], sum);
-    }
+    if (SEGMENTS_COME == SEQUENTIAL && segment > 0u) { sum = sum_plus(words_output[index], sum); }
     if (WRITES_TOTALS || segment + 1u < SEGMENTS) {
         words_output[index] = sum;
     } else {
@@ -56,12 +50,8 @@ void deliver(Batch batch, uint sum, uint row, uint column, uint position, uint s
     }
 }
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     Block block = block_of(group);
     Batch batch = block.batch;
 

@@ -30,8 +30,7 @@ shared uvec4 lines[64];
     fours_numbers[(BASE_WORD(numbers) >> 2u) + (first) + 32u + LANE] = lines[32u + LANE]; \
     SUBGROUP_BARRIER
 
-void main()
-{
+void main() {
     vec4 upper = vec4(int(LANE) * 8 + ivec4(0, 1, 2, 3));
     vec4 lower = vec4(int(LANE) * 8 + ivec4(4, 5, 6, 7));
     SUMS sums;

@@ -22,12 +22,8 @@ shared vec4 stage[BLOCK_ROWS * STAGE_TERMS / 4];
 shared uint left_lowest;
 #endif
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     uint invocation = index_in_group();
     Position position = position_of(group);
     Batch batch = position.batch;
@@ -42,9 +38,7 @@ void main()
 #if LOOKS_AT_DENORMALS
         uint own_left_lowest = NO_LOWEST;
         uint right_lowest = NO_LOWEST;
-        if (invocation == 0u) {
-            left_lowest = NO_LOWEST;
-        }
+        if (invocation == 0u) { left_lowest = NO_LOWEST; }
 #endif
         [[unroll]] for (uint i = 0u; i < BLOCK_ROWS * BLOCK_COLUMNS; ++i) {
             sums[i] = 0.0;
@@ -110,17 +104,13 @@ void main()
             uint row = position.first_row + number / BLOCK_COLUMNS;
             uint column = first_column + number % BLOCK_COLUMNS;
             if (row < parameters.rows && column < parameters.columns) {
-                if (!plain || !is_finite(uintBitsToFloat(sum))) {
-                    sum = exact_sum(batch, row, column, first, end);
-                }
+                if (!plain || !is_finite(uintBitsToFloat(sum))) { sum = exact_sum(batch, row, column, first, end); }
                 if (is_complete(batch, sum, row, column, segment)) {
                     uint result = finished(batch, sum, row, column);
 #if OPERAND_BITS == 16 && BLOCK_COLUMNS > 1
                     if (OUTPUT_HAS_PAIRS) {
                         word = number % 2u == 0u ? result : word | result << 16u;
-                        if (number % 2u == 1u) {
-                            words_output[output_index(batch, row, column) >> 1u] = word;
-                        }
+                        if (number % 2u == 1u) { words_output[output_index(batch, row, column) >> 1u] = word; }
                     } else {
                         store_result(batch, result, row, column);
                     }

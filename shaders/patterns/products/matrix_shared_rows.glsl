@@ -27,8 +27,7 @@ layout(local_size_x = INVOCATIONS) in;
 // A line of products for each sum, four terms to a word.
 shared vec4 products[SUMS * LINE];
 #if LOOKS_AT_DENORMALS
-shared uint left_lowest;
-shared uint right_lowest;
+shared uint left_lowest, right_lowest;
 #endif
 #if OPERAND_BITS == 16
 shared uint results[INVOCATIONS];
@@ -41,12 +40,8 @@ shared uint results[INVOCATIONS];
         left_loaded[row] = left_four(batch, min(position.first_row + row, parameters.rows - 1u), term, end); \
     }
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     uint invocation = index_in_group();
     Position position = position_of(group);
     Batch batch = position.batch;

@@ -17,12 +17,8 @@ layout(local_size_x = INVOCATIONS) in;
 
 #define EXCHANGED(number) tiles[(number) / 4u][(number) % 4u]
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     uint invocation = index_in_group();
     Position position = position_of(group);
     Batch batch = position.batch;

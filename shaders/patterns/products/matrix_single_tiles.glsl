@@ -17,19 +17,16 @@
 // (What becomes of sums may lie here too behind them.)
 shared uvec4 tiles[2 * TILE];
 #if LOOKS_AT_DENORMALS
-shared uint left_lowest;
-shared uint right_lowest;
+shared uint left_lowest, right_lowest;
 #endif
 
 // The row and the first term of the four elements that an invocation loads in its i-th iteration; the last invocations begin, as the first
 // ones have the right operand's.
-uvec2 left_position(uint i, uint invocation)
-{
+uvec2 left_position(uint i, uint invocation) {
     uint number = INVOCATIONS - 1u - invocation + i * INVOCATIONS;
     return LEFT_ALONG_TERMS ? uvec2(number / FOURS, number % FOURS * 4u) : uvec2(number % TILE_ROWS, number / TILE_ROWS * 4u);
 }
-uvec2 right_position(uint i, uint invocation)
-{
+uvec2 right_position(uint i, uint invocation) {
     uint number = invocation + i * INVOCATIONS;
     bool along_terms = CONVOLUTION == 0 && RIGHT_ALONG_TERMS;
     return along_terms ? uvec2(number / FOURS, number % FOURS * 4u) : uvec2(number % TILE_COLUMNS, number / TILE_COLUMNS * 4u);
@@ -40,13 +37,10 @@ uvec2 right_position(uint i, uint invocation)
 #include "products/matrix_left_four.glsl"
 
 // Terms behind the end are padding.
-Four right_four(Column column, uint term, uint end)
-{
+Four right_four(Column column, uint term, uint end) {
     Four four = Four(uvec4(0u), 0u);
     if (RIGHT_IS_VECTOR) {
-        if (term < end) {
-            four = LOAD_VECTOR(right, right_index(column, term));
-        }
+        if (term < end) { four = LOAD_VECTOR(right, right_index(column, term)); }
         return four;
     }
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {

@@ -7,12 +7,9 @@
 
 layout(local_size_x = INVOCATIONS) in;
 
-void main()
-{
+void main() {
     uint invocation = work_group_index() * INVOCATIONS + index_in_group();
-    if (invocation >= parameters.work_items) {
-        return;
-    }
+    if (invocation >= parameters.work_items) { return; }
     uint results = parameters.rows * parameters.columns;
     uint at_once = OUTPUT_HAS_PAIRS ? 2u : 1u;
     uint batches = parameters.work_items / (results / at_once);

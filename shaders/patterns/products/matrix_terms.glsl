@@ -21,15 +21,13 @@
 #if OPERAND_BITS == 32
 uint operand(uint bits) { return (bits & INFINITY_F32) == 0u ? 0u : bits; }
 #else
-uint operand(uint bits)
-{
+uint operand(uint bits) {
     uint wide = float32_from_float16(bits);
     return wide == SIGN_F32 ? 0u : wide;
 }
 #endif
 
-float product_plus(float a, float b, float sum)
-{
+float product_plus(float a, float b, float sum) {
 #ifdef DEVICE_ARITHMETIC
     return device_product_plus(a, b, sum);
 #elif OPERAND_BITS == 32
@@ -42,20 +40,17 @@ float product_plus(float a, float b, float sum)
 }
 
 // The same in two steps: products come from one invocation, and are added by another.
-float rounded_product(float a, float b)
-{
+float rounded_product(float a, float b) {
     precise float product = a * b; // of two float16: exact
     return product;
 }
-float rounded_sum(float sum, float product)
-{
+float rounded_sum(float sum, float product) {
     precise float next = sum + product;
     return next;
 }
 
 // Sums of sums.
-uint sum_plus(uint sum, uint next)
-{
+uint sum_plus(uint sum, uint next) {
     uint total = plain_sum(sum, next);
     return (total & MAGNITUDE_F32) < SMALLEST_NORMAL_F32 ? 0u : total;
 }
@@ -63,14 +58,12 @@ uint sum_plus(uint sum, uint next)
 // The smallest operand of a tile that is not zero: twice its magnitude less one, so that zeros count as the largest.
 #define NO_LOWEST 0xffffffffu
 uint lowest_of(uint bits) { return (bits << 1u) - 1u; }
-uint lowest_of_four(uvec4 four)
-{
+uint lowest_of_four(uvec4 four) {
     return min(min(lowest_of(four.x), lowest_of(four.y)), min(lowest_of(four.z), lowest_of(four.w)));
 }
 // Whether no product and no sum of such operands is denormal. With |a| >= 2^(e - 127) and |b| >= 2^(f - 127), e + f >= 152, a product is
 // zero or at least 2^-102; why that is enough says is_plain.
-bool has_no_denormals(uint left_lowest, uint right_lowest)
-{
+bool has_no_denormals(uint left_lowest, uint right_lowest) {
     bool is_zero = left_lowest == NO_LOWEST || right_lowest == NO_LOWEST;
     return is_zero || ((left_lowest + 1u) >> 24u) + ((right_lowest + 1u) >> 24u) >= 152u;
 }
@@ -86,8 +79,7 @@ bool is_finite(float sum) { return (floatBitsToUint(sum) & INFINITY_F32) != INFI
 
 // What magnitudes there are among a tile's operands: bit c is set for exponents from 8 c to 8 c + 7, zeros left out. (Where nothing
 // can be denormal, or may be so, only the last bit matters, which stands for what is not finite.)
-uint class_of(uint bits)
-{
+uint class_of(uint bits) {
 #if LOOKS_AT_DENORMALS
     uint magnitude = bits & MAGNITUDE_F32;
     return magnitude == 0u ? 0u : 1u << (magnitude >> 26u);
@@ -100,8 +92,7 @@ uint class_of(uint bits)
 // least 2^-102, and then a multiple of 2^-125. Added to a sum below 2^-103 it gives more than that; and a sum from 2^-103 on is a
 // multiple of 2^-126, and so is what the product makes of it: zero or no denormal.
 // (A product's padding meets padding only, so that there is nothing to care for where denormals may be as the device likes.)
-bool is_plain(uint left_classes, uint right_classes)
-{
+bool is_plain(uint left_classes, uint right_classes) {
 #if CONVOLUTION == 0 && OPERAND_BITS == 32 && LOOKS_AT_DENORMALS == 0
     return true;
 #else

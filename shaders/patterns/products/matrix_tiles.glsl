@@ -49,8 +49,7 @@ shared vec4 tiles[2u * BOTH_TILES];
 shared vec4 tiles[BOTH_TILES];
 #endif
 #if LOOKS_AT_DENORMALS
-shared uint left_lowest;
-shared uint right_lowest;
+shared uint left_lowest, right_lowest;
 #endif
 #if CONVOLUTION
 // Of the terms that are loaded next: computed once, and not by each of the columns.
@@ -85,19 +84,15 @@ layout(constant_id = 12) const bool TERMS_FILL_TILES = false;
 #endif
 
 // The first row and term of the four elements that an invocation loads in its i-th iteration.
-uvec2 left_position(uint i, uint invocation)
-{
+uvec2 left_position(uint i, uint invocation) {
     uint number = invocation + i * INVOCATIONS;
     return LEFT_ALONG_TERMS ? uvec2(number / (TILE_TERMS / 4), number % (TILE_TERMS / 4) * 4u)
                             : uvec2(number % (TILE_ROWS / 4) * 4u, number / (TILE_ROWS / 4));
 }
 // The same for the first term and column.
-uvec2 right_position(uint i, uint invocation)
-{
+uvec2 right_position(uint i, uint invocation) {
     uint number = invocation + i * INVOCATIONS;
-    if (RIGHT_IS_ACROSS) {
-        return uvec2(number / (TILE_COLUMNS / 4), number % (TILE_COLUMNS / 4) * 4u);
-    }
+    if (RIGHT_IS_ACROSS) { return uvec2(number / (TILE_COLUMNS / 4), number % (TILE_COLUMNS / 4) * 4u); }
 #if CONVOLUTION
     return uvec2(number / TILE_COLUMNS * 4u, number % TILE_COLUMNS);
 #else
@@ -105,32 +100,25 @@ uvec2 right_position(uint i, uint invocation)
 #endif
 }
 bool is_left_four(uint i, uint invocation) { return LEFT_FOURS % INVOCATIONS == 0 || invocation + i * INVOCATIONS < LEFT_FOURS; }
-bool is_right_four(uint i, uint invocation)
-{
+bool is_right_four(uint i, uint invocation) {
     return RIGHT_FOURS % INVOCATIONS == 0 || invocation + i * INVOCATIONS < RIGHT_FOURS;
 }
 
 // Where the four elements lie that an invocation loads in its i-th iteration, of the first tile of terms. What lies outside of the matrix
 // is computed with what lies at its edge, and not stored.
-uint left_beginning(Batch batch, uint i, uint row, uint term, uint invocation)
-{
+uint left_beginning(Batch batch, uint i, uint row, uint term, uint invocation) {
     uvec2 position = left_position(i, invocation);
     uint last = parameters.rows - (!LEFT_ALONG_TERMS && LEFT_HAS_VECTORS ? 4u : 1u);
     return left_index(batch, min(row + position.x, last), term + position.y);
 }
 
 // What an invocation loads of the left operand in its i-th iteration. `is_whole`: all terms of the tile are there.
-Four left_four(Batch batch, uint beginning, bool is_whole, uint i, uint row, uint term, uint end, uint invocation)
-{
+Four left_four(Batch batch, uint beginning, bool is_whole, uint i, uint row, uint term, uint end, uint invocation) {
     uvec2 position = left_position(i, invocation);
     uvec2 at = uvec2(row + position.x, term + position.y);
     Four four = Four(uvec4(0u), 0u);
-    if (!is_left_four(i, invocation) || !(is_whole || at.y < end)) {
-        return four;
-    }
-    if (LEFT_HAS_VECTORS) {
-        return LOAD_VECTOR(left, beginning);
-    }
+    if (!is_left_four(i, invocation) || !(is_whole || at.y < end)) { return four; }
+    if (LEFT_HAS_VECTORS) { return LOAD_VECTOR(left, beginning); }
     uint last = parameters.rows - 1u;
     uvec2 next = uvec2(LEFT_ALONG_TERMS ? 0u : 1u, LEFT_ALONG_TERMS ? 1u : 0u);
     [[unroll]] for (uint element = 0u; element < 4u; ++element) {
@@ -147,8 +135,7 @@ Four left_four(Batch batch, uint beginning, bool is_whole, uint i, uint row, uin
 #if CONVOLUTION
 // What an invocation loads of the input in its i-th iteration: four terms of its column, which is the same in every iteration; or one term
 // of its four.
-Four right_four(Column own, uint beginning, uint i, uint term, uint end, uint invocation)
-{
+Four right_four(Column own, uint beginning, uint i, uint term, uint end, uint invocation) {
     uint position = right_position(i, invocation).x;
     Four four = Four(uvec4(0u), 0u);
     if (RIGHT_HAS_VECTORS) {
@@ -168,23 +155,17 @@ Four right_four(Column own, uint beginning, uint i, uint term, uint end, uint in
     return four;
 }
 #else
-uint right_beginning(Batch batch, uint i, uint column, uint term, uint invocation)
-{
+uint right_beginning(Batch batch, uint i, uint column, uint term, uint invocation) {
     uvec2 position = right_position(i, invocation);
     uint last = parameters.columns - (!RIGHT_ALONG_TERMS && RIGHT_HAS_VECTORS ? 4u : 1u);
     return batch.right + (term + position.x) * parameters.right_term + min(column + position.y, last) * parameters.right_column;
 }
-Four right_four(Batch batch, uint beginning, bool is_whole, uint i, uint column, uint term, uint end, uint invocation)
-{
+Four right_four(Batch batch, uint beginning, bool is_whole, uint i, uint column, uint term, uint end, uint invocation) {
     uvec2 position = right_position(i, invocation);
     uvec2 at = uvec2(term + position.x, column + position.y);
     Four four = Four(uvec4(0u), 0u);
-    if (!is_right_four(i, invocation) || !(is_whole || at.x < end)) {
-        return four;
-    }
-    if (RIGHT_HAS_VECTORS) {
-        return LOAD_VECTOR(right, beginning);
-    }
+    if (!is_right_four(i, invocation) || !(is_whole || at.x < end)) { return four; }
+    if (RIGHT_HAS_VECTORS) { return LOAD_VECTOR(right, beginning); }
     uint last = parameters.columns - 1u;
     uvec2 next = uvec2(RIGHT_ALONG_TERMS ? 1u : 0u, RIGHT_ALONG_TERMS ? 0u : 1u);
     [[unroll]] for (uint element = 0u; element < 4u; ++element) {
@@ -198,8 +179,7 @@ Four right_four(Batch batch, uint beginning, bool is_whole, uint i, uint column,
 #endif
 
 // Writes what was loaded in the i-th iteration into an operand's tile.
-void put_left(uint i, vec4 four, uint tile, uint invocation)
-{
+void put_left(uint i, vec4 four, uint tile, uint invocation) {
     uvec2 position = left_position(i, invocation);
     uint at = tile + LEFT_AT(position.y) + position.x / 4u;
     if (LEFT_ALONG_TERMS) {
@@ -211,8 +191,7 @@ void put_left(uint i, vec4 four, uint tile, uint invocation)
         tiles[at] = four;
     }
 }
-void put_right(uint i, vec4 four, uint tile, uint invocation)
-{
+void put_right(uint i, vec4 four, uint tile, uint invocation) {
     uvec2 position = right_position(i, invocation);
     uint at = tile + RIGHT_AT(position.x) + position.y / 4u;
     if (!RIGHT_IS_ACROSS) {
@@ -295,8 +274,7 @@ void put_right(uint i, vec4 four, uint tile, uint invocation)
 #endif
 #define ADD_PRODUCTS \
     [[unroll]] for (uint step = 0u; step < TILE_TERMS; ++step) { \
-        vec4 a[ROW_FOURS]; \
-        vec4 b[COLUMN_FOURS]; \
+        vec4 a[ROW_FOURS], b[COLUMN_FOURS]; \
         [[unroll]] for (uint i = 0u; i < ROW_FOURS; ++i) { \
             a[i] = tiles[tile + LEFT_AT(step) + i * INVOCATION_ROWS + own_row]; \
         } \
@@ -320,18 +298,14 @@ layout(constant_id = 11) const bool OUTPUT_HAS_FOURS = false;
 #endif
 
 // Where the four sums stand that an invocation has at a number.
-uvec2 position_of_four(uint number, uint own_row, uint own_column)
-{
+uvec2 position_of_four(uint number, uint own_row, uint own_column) {
     uint i = number / COLUMN_FOURS;
     uint row = i / 4u * (INVOCATION_ROWS * 4u) + own_row * 4u + i % 4u;
     return uvec2(row, (number % COLUMN_FOURS * INVOCATION_COLUMNS + own_column) * 4u);
 }
 
-uint index_of_four(Batch batch, uint row, uint column)
-{
-    if (WRITES_TOTALS) {
-        return batch.results + row * parameters.columns + column;
-    }
+uint index_of_four(Batch batch, uint row, uint column) {
+    if (WRITES_TOTALS) { return batch.results + row * parameters.columns + column; }
 #if CONVOLUTION
     return output_index(batch, row, column);
 #else
@@ -340,8 +314,7 @@ uint index_of_four(Batch batch, uint row, uint column)
 }
 
 // What a graph adds to four results, which nobody changes meanwhile.
-uvec4 residual_four(Batch batch, uint row, uint column, uint segment)
-{
+uvec4 residual_four(Batch batch, uint row, uint column, uint segment) {
 #if HAS_EPILOGUE
     if (EPILOGUE_ADDS && !WRITES_TOTALS && segment + 1u == SEGMENTS) {
         uint index = residual_index(output_index(batch, row, column)) >> 2u;
@@ -357,8 +330,7 @@ uvec4 residual_four(Batch batch, uint row, uint column, uint segment)
 }
 
 // What is done with four complete sums of a segment.
-void deliver_four(Batch batch, uvec4 sums, uvec4 residual, uint row, uint column, uint segment)
-{
+void deliver_four(Batch batch, uvec4 sums, uvec4 residual, uint row, uint column, uint segment) {
     uint index = index_of_four(batch, row, column);
     if (SEGMENTS_COME != ONE_SEGMENT) {
         if (SEGMENTS_COME == SEQUENTIAL && segment > 0u) {
@@ -389,8 +361,7 @@ void deliver_four(Batch batch, uvec4 sums, uvec4 residual, uint row, uint column
 #define AT_ONCE (32 / OPERAND_BITS)
 #define STORED_FROM_ROW_TO_ROW (INVOCATIONS / (TILE_COLUMNS / AT_ONCE))
 void deliver(Batch batch, bool plain, uint iteration, uint first_row, uint first_column, uint segment, uint end, uint column_index,
-    uint invocation)
-{
+    uint invocation) {
     uint first_tile_column = invocation % (TILE_COLUMNS / AT_ONCE) * AT_ONCE;
     for (uint tile_row = invocation / (TILE_COLUMNS / AT_ONCE); tile_row < INVOCATION_ROWS; tile_row += STORED_FROM_ROW_TO_ROW) {
         uint row = first_row + iteration / 4u * (INVOCATION_ROWS * 4u) + tile_row * 4u + iteration % 4u;
@@ -407,9 +378,7 @@ void deliver(Batch batch, bool plain, uint iteration, uint first_row, uint first
 #if OPERAND_BITS == 16
                     if (OUTPUT_HAS_PAIRS) {
                         word |= result << (part * 16u);
-                        if (part == 1u) {
-                            words_output[index >> 1u] = word;
-                        }
+                        if (part == 1u) { words_output[index >> 1u] = word; }
                         continue;
                     }
 #endif
@@ -420,12 +389,8 @@ void deliver(Batch batch, bool plain, uint iteration, uint first_row, uint first
     }
 }
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
 #ifdef READS_REST
     if (words_rest[REST_COUNT(group)] <= MOST_APART) { // of the results that were left to others
         return;

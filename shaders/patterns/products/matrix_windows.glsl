@@ -11,12 +11,8 @@ layout(local_size_x = INVOCATIONS) in;
 
 #define AT_ONCE (32 / OPERAND_BITS) // neighbouring columns of an invocation, which share a word
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     uint tiles_of_one = parameters.row_tiles * parameters.column_tiles;
     uint number = group / tiles_of_one;
     uint tile_number = group - number * tiles_of_one;
@@ -73,9 +69,7 @@ void main()
 #if OPERAND_BITS == 16
             if (OUTPUT_HAS_PAIRS) {
                 word = j % AT_ONCE == 0u ? result : word | result << 16u;
-                if (j % AT_ONCE == 1u) {
-                    words_output[output_index(batch, row, column) >> 1u] = word;
-                }
+                if (j % AT_ONCE == 1u) { words_output[output_index(batch, row, column) >> 1u] = word; }
             } else {
                 store_result(batch, result, row, column);
             }

@@ -17,8 +17,7 @@ layout(local_size_x = INVOCATIONS) in;
 #define LINES ((parameters.rows + 15u) / 16u * 16u)
 
 // Rounded by sums with a bias, to multiples of what it is 3 * 2^22 of.
-float rounded_by(float number, float bias)
-{
+float rounded_by(float number, float bias) {
     precise float biased = number + bias;
     precise float rounded = biased - bias;
     return rounded;
@@ -26,12 +25,8 @@ float rounded_by(float number, float bias)
 
 #define EACH(i, count) [[unroll]] for (uint i = 0u; i < (count); ++i)
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     uint first_row = group % parameters.row_tiles * BLOCK_ROWS;
     uint first_column = group / parameters.row_tiles * (BLOCK_COLUMNS * INVOCATIONS) + index_in_group();
     uint columns[BLOCK_COLUMNS];
@@ -48,8 +43,7 @@ void main()
             sums[i] = 0.0;
         }
         for (uint chunk = first; chunk < min(first + CHUNKS_OF_SEGMENT, CHUNKS); ++chunk) {
-            float zeros[BLOCK_COLUMNS];
-            float values[RESULTS];
+            float zeros[BLOCK_COLUMNS], values[RESULTS];
             EACH(j, BLOCK_COLUMNS) {
                 zeros[j] = float(int(zero_at(zero_index(columns[j], chunk * CHUNK)))) + HALF_RANGE;
             }
@@ -64,8 +58,7 @@ void main()
                 peaks[i] = known & ~1u;
             }
             for (uint plane = 0u; plane <= flags; ++plane) {
-                float large[RESULTS];
-                float small[RESULTS];
+                float large[RESULTS], small[RESULTS];
                 EACH(i, RESULTS) {
                     large[i] = 0.0;
                     small[i] = 0.0;
@@ -86,8 +79,7 @@ void main()
                         EACH(four, WORD_TERMS / 4u) {
                             uint term = chunk * CHUNK + word * uint(WORD_TERMS) + four * 4u;
                             uvec4 bits = left_four(min(first_row + i, parameters.rows - 1u), term, parameters.terms);
-                            vec4 firsts;
-                            vec4 seconds;
+                            vec4 firsts, seconds;
                             EACH(k, 4u) {
                                 float number = uintBitsToFloat(bits[k]);
                                 float both = rounded_by(number, bias);

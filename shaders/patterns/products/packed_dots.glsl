@@ -157,12 +157,8 @@ shared uvec2 entries[2u * TILE_LINES];      // a scale as FLOAT32, and what is t
     }
 #endif
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     uint invocation = index_in_group();
     uint lane = invocation % ACROSS;
     uint own_row = invocation / ACROSS * ROWS;
@@ -173,8 +169,7 @@ void main()
     uint part = tile / parameters.column_tiles;
     uint chunk = part * (PART_TERMS / CHUNK);
     uint end = min(chunk + PART_TERMS / CHUNK, CHUNKS);
-    float sums[RESULTS];
-    float totals[RESULTS];
+    float sums[RESULTS], totals[RESULTS];
     [[unroll]] for (uint i = 0u; i < RESULTS; ++i) {
         sums[i] = 0.0;
         totals[i] = 0.0;

@@ -31,8 +31,7 @@
 // The exponent of p, as FLOAT32 has it: p is the least power of two of which the largest magnitude is less than 127/128.
 #define EXPONENT_OF(peak) (((peak) + 0x20000u >> 23u) + 1u)
 // p 2^-23, by which integers are what they stand for, and 2^23 / p. Of zeros alone both are 0; of what is not finite the first is NaN.
-float unit_of(uint peak)
-{
+float unit_of(uint peak) {
     uint unit = peak == 0u ? 0u : EXPONENT_OF(peak) - 23u << 23u;
     return uintBitsToFloat(peak >= INFINITY_F32 ? NAN_F32 : unit);
 }
@@ -40,8 +39,7 @@ float units_of(uint peak) { return uintBitsToFloat(peak == 0u || peak >= INFINIT
 
 // n of a term: what is not an integer is below 2^10, so that sums with 3 * 2^22 round it to nearest even, and leave all others as they are.
 #define ROUNDS_FROM 12582912.0
-float integer_of_term(float number)
-{
+float integer_of_term(float number) {
     precise float biased = number + ROUNDS_FROM;
 #ifdef IS_FOR_PROCESSORS
     // By the bits: where SwiftShader's optimizer unrolls a loop, the copies lose NoContraction, and it takes the two sums for none.
@@ -53,14 +51,12 @@ float integer_of_term(float number)
 #endif
 }
 // m of a term, by what is left over of its number.
-int rest_of_left_over(float left_over)
-{
+int rest_of_left_over(float left_over) {
     precise float rest = left_over * 262144.0; // 2^18
     return int(rest);
 }
 // What a sum of products with m stands for. It is rounded once, by a sum: devices may round integers of more than 24 bits as they like.
-float rest_of_sum(int sum)
-{
+float rest_of_sum(int sum) {
     float rounded = exact_product_plus(float(sum >> 16), 65536.0, float(sum & 0xffff));
     precise float rest = rounded * 3.814697265625e-06; // 2^-18
     return rest;
@@ -68,8 +64,7 @@ float rest_of_sum(int sum)
 
 // The bytes of four integers: a word of the first ones, one of the second and one of the third. With 128 added to each byte none is negative,
 // and its highest bit is turned over.
-uvec3 bytes_of(ivec4 integers)
-{
+uvec3 bytes_of(ivec4 integers) {
     uvec4 biased = uvec4(integers + 0x808080);
     uvec2 low = biased.xy & 0xffffu | biased.zw << 16u;
     uvec2 high = biased.xy >> 16u | biased.zw & 0xffff0000u;
@@ -79,8 +74,7 @@ uvec3 bytes_of(ivec4 integers)
 }
 
 // The sum of m times the weights over a chunk. `rests` has a bit for each term whose m is not zero.
-float rest_of_chunk(uint row, uint column, uint number, uint first, uint rests, float units)
-{
+float rest_of_chunk(uint row, uint column, uint number, uint first, uint rests, float units) {
     uint at = column * PACKED_COLUMN + first;
     int zero = ZERO_KIND == ZERO_IS_PACKED ? int(ZERO_AT(number, zero_index(column, first))) : int(ZERO_NUMBER);
     int sum = 0;
@@ -97,8 +91,7 @@ float rest_of_chunk(uint row, uint column, uint number, uint first, uint rests, 
 // added, so that it has its number as bits of FLOAT32. The last two together have 24 bits where weights have 4; of 8 bits they have more,
 // whose highest ones go to the first.
 #define SUM_BIAS 0x4b400000u
-float number_of_sums(uint first, uint second, uint third)
-{
+float number_of_sums(uint first, uint second, uint third) {
 #if WEIGHT_BITS == 8
     int lower = int(second - SUM_BIAS) * 256 + int(third - SUM_BIAS);
     precise float high = uintBitsToFloat(first + uint(lower >> 16)) - ROUNDS_FROM;
@@ -111,8 +104,7 @@ float number_of_sums(uint first, uint second, uint third)
 #endif
 }
 // And what a chunk is, with p 2^-23 and the scale, whose product is exact.
-float value_of_chunk(float number, float unit, float scale)
-{
+float value_of_chunk(float number, float unit, float scale) {
     precise float factor = unit * scale;
     precise float value = number * factor;
     return value;
@@ -125,8 +117,7 @@ float value_of_chunk(float number, float unit, float scale)
 #else
 #define TERMS_OF_TURN [[dont_unroll]]
 #endif
-uint plain_total(uint row, uint column, uint number)
-{
+uint plain_total(uint row, uint column, uint number) {
     uint infinities = 0u; // 1: of positive sign, 2: of negative sign
     [[dont_unroll]] for (uint first = 0u; first < parameters.terms && infinities != 3u; first += 32u) {
         TERMS_OF_TURN for (uint i = 0u; i < 32u; i += 4u) {
@@ -150,8 +141,7 @@ uint plain_total(uint row, uint column, uint number)
 }
 
 // A total by its definition, term by term: of rows whose parts (packed_layout.glsl) have no exact sums.
-float total_of_terms(uint row, uint column, uint number)
-{
+float total_of_terms(uint row, uint column, uint number) {
     precise float total = 0.0;
     for (uint segment = 0u; segment < parameters.terms; segment += SEGMENT) {
         precise float sum = 0.0;
@@ -186,14 +176,12 @@ float total_of_terms(uint row, uint column, uint number)
     return total;
 }
 
-uint result_of_total(float total, uint row, uint column, uint number)
-{
+uint result_of_total(float total, uint row, uint column, uint number) {
     return finished(is_finite(total) ? floatBitsToUint(total) : plain_total(row, column, number), row, column);
 }
 
 // The same where a total that is not finite may be one whose row's parts are not exact.
-uint result_of_sums(float total, uint row, uint column, uint number)
-{
+uint result_of_sums(float total, uint row, uint column, uint number) {
     return result_of_total(is_finite(total) ? total : total_of_terms(row, column, number), row, column, number);
 }
 

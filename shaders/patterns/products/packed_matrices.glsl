@@ -109,8 +109,7 @@ shared uvec2 entries[2 * ENTRIES_SPACE];
     }
 
 // What integers of a word have too much where their bits are those of a FLOAT16 of 1024 or 64 and more: integers below 2048, exact.
-uint biases_of(uint zero)
-{
+uint biases_of(uint zero) {
     float moved = float(int(zero)) + HALF_RANGE;
     return packHalf2x16(vec2(1024.0 + moved, 64.0 + moved));
 }
@@ -158,8 +157,7 @@ uint biases_of(uint zero)
         uint item_ = (stage) * TILE_LINES + own_line + c * 16u + LANE / 4u; \
         uvec2 upper_ = entries[space * ENTRIES_SPACE + item_]; \
         uvec2 lower_ = entries[space * ENTRIES_SPACE + item_ + 8u]; \
-        uint upper_pairs[4]; \
-        uint lower_pairs[4]; \
+        uint upper_pairs[4], lower_pairs[4]; \
         WEIGHT_PAIRS(upper_pairs, space * WEIGHTS_SPACE + item_ * COLUMN_VECTORS, upper_.y) \
         WEIGHT_PAIRS(lower_pairs, space * WEIGHTS_SPACE + (item_ + 8u) * COLUMN_VECTORS, lower_.y) \
         LEFT_FLOATS weights[2]; \
@@ -186,8 +184,7 @@ uint biases_of(uint zero)
         } \
     }
 // A result from sums that a subgroup has put into shared memory, column by column, those of the gate first.
-uint result_at(uint own, uint row, uint column, uint first_row, uint first_column)
-{
+uint result_at(uint own, uint row, uint column, uint first_row, uint first_column) {
     uint at = own + column * SUMS_PITCH + row / 4u;
     uint result = result_of_sums(uintBitsToFloat(lines[at][row % 4u]), first_row + row, first_column + column, 0u);
 #ifdef IS_GATED
@@ -203,12 +200,8 @@ uint result_at(uint own, uint row, uint column, uint first_row, uint first_colum
 #define SIDES 1u
 #endif
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     uint invocation = index_in_group();
     // Work groups that run at one time have the same weights.
     uint first_row = group % parameters.row_tiles * TILE_ROWS;
@@ -227,8 +220,7 @@ void main()
     }
     uvec4 loaded_rows[ROW_LOADS];
     uvec4 loaded[ITEM_LOADS * COLUMN_VECTORS];
-    uint loaded_scales[ITEM_LOADS];
-    uint loaded_zeros[ITEM_LOADS];
+    uint loaded_scales[ITEM_LOADS], loaded_zeros[ITEM_LOADS];
     uint space = 0u;
     LOAD_STAGE(first)
     PUT_STAGE(0u)
@@ -276,9 +268,7 @@ void main()
             [[dont_unroll]] for (uint item = LANE; item < 128u; item += 32u) {
                 uint line = item / 8u;
                 uint place = item % 8u * 2u;
-                if (row + line >= parameters.rows || column + place >= parameters.columns) {
-                    continue;
-                }
+                if (row + line >= parameters.rows || column + place >= parameters.columns) { continue; }
                 uint result = result_at(own, line, place, row, column);
                 bool is_last = column + place + 1u >= parameters.columns;
                 uint beside = is_last ? 0u : result_at(own, line, place + 1u, row, column);

@@ -34,9 +34,7 @@ layout(constant_id = 5) const bool ALONG_TERMS = false;
 layout(constant_id = 6) const bool HAS_WORDS = false;
 
 layout(push_constant) uniform Parameters {
-    uint base_source;
-    uint base_zero;
-    uint base_output;
+    uint base_source, base_zero, base_output;
 // Here row_tiles are the lines of each batch in the output, and column_tiles its vectors of 16 terms in each.
 #include "products/matrix_parameters.glsl"
 } parameters;
@@ -57,8 +55,7 @@ uint operand(uint bits) { return bits; }
 #define TERMS_OF_VECTOR 16u
 
 // Four terms from a first one on, which is a term of the line.
-uint packed_word(Batch batch, Column column, uint line, uint first, uint zero)
-{
+uint packed_word(Batch batch, Column column, uint line, uint first, uint zero) {
     if (HAS_WORDS) {
         uint index = IS_RIGHT ? right_index(column, first) : left_index(batch, line, first);
         return words_source[index >> 2u] ^ FLIPPED * 0x01010101u;
@@ -74,12 +71,9 @@ uint packed_word(Batch batch, Column column, uint line, uint first, uint zero)
     return word;
 }
 
-void main()
-{
+void main() {
     uint item = work_group_index() * INVOCATIONS + index_in_group();
-    if (item >= parameters.work_items) {
-        return;
-    }
+    if (item >= parameters.work_items) { return; }
     uint inner = ALONG_TERMS ? parameters.column_tiles : parameters.row_tiles;
     uint outer = ALONG_TERMS ? parameters.row_tiles : parameters.column_tiles;
     uint rest = item / inner;

@@ -7,11 +7,9 @@
 
 #define LANES 4
 layout(push_constant) uniform Parameters {
-    uint base_left;
-    uint base_output;
+    uint base_left, base_output;
     uint work_items; // work groups
-    uint rows;
-    uint terms;
+    uint rows, terms;
     uint lines; // of the output, a multiple of 16
     uint chunks;
     uint left_row; // strides in elements
@@ -39,18 +37,14 @@ layout(constant_id = 5) const bool ARE_PEAKS = false;       // whether there are
 shared uint peaks[256];
 shared uint rests[64]; // whether a row's chunk has third parts
 
-float rounded_to(float number, uint exponent)
-{
+float rounded_to(float number, uint exponent) {
     precise float biased = number + BIAS_OF(exponent);
     precise float rounded = biased - BIAS_OF(exponent);
     return rounded;
 }
 
-uint pair_of(float low, float high)
-{
-    if (PACKS_TO_NEAREST_EVEN) {
-        return packHalf2x16(vec2(low, high));
-    }
+uint pair_of(float low, float high) {
+    if (PACKS_TO_NEAREST_EVEN) { return packHalf2x16(vec2(low, high)); }
     return float16_from_number(floatBitsToUint(low)) | float16_from_number(floatBitsToUint(high)) << 16u;
 }
 
@@ -63,12 +57,8 @@ uint pair_of(float low, float high)
         words_output[BASE_WORD(output) + word] = pair_of(OF_ORDER(numbers, k, 0u), OF_ORDER(numbers, k, 1u)); \
     }
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     uint own = index_in_group();
     uint row_groups = parameters.lines / GROUP_ROWS;
     uint line = group % row_groups * GROUP_ROWS + own / (GROUP_CHUNKS * PARTS_OF_CHUNK);
@@ -100,17 +90,13 @@ void main()
         peak = max(peak, floatBitsToUint(terms[i]) & MAGNITUDE_F32);
     }
     peaks[own] = peak;
-    if (own < 64u) {
-        rests[own] = 0u;
-    }
+    if (own < 64u) { rests[own] = 0u; }
     barrier();
     [[unroll]] for (uint i = 0u; i < PARTS_OF_CHUNK; ++i) {
         peak = max(peak, peaks[own / PARTS_OF_CHUNK * PARTS_OF_CHUNK + i]);
     }
     bool is_out = peak > LARGEST;
-    float firsts[8];
-    float seconds[8];
-    float thirds[8];
+    float firsts[8], seconds[8], thirds[8];
     bool has_rest = false;
     [[unroll]] for (uint i = 0u; i < 8u; ++i) {
         float term = is_out ? 0.0 : terms[i];
@@ -123,14 +109,10 @@ void main()
         firsts[i] = is_out ? uintBitsToFloat(INFINITY_F32) : firsts[i];
     }
     if (ARE_PEAKS) {
-        if (has_rest) {
-            atomicOr(rests[own / PARTS_OF_CHUNK], 1u);
-        }
+        if (has_rest) { atomicOr(rests[own / PARTS_OF_CHUNK], 1u); }
         barrier();
     }
-    if (chunk >= parameters.chunks) {
-        return;
-    }
+    if (chunk >= parameters.chunks) { return; }
     if (ARE_PEAKS) {
         if (own % PARTS_OF_CHUNK == 0u) {
             words_output[BASE_WORD(output) + chunk * parameters.lines + line] = peak | rests[own / PARTS_OF_CHUNK];

@@ -20,26 +20,19 @@ layout(constant_id = 21) const bool CHUNKS_ARE_WHOLE = false;
 #define ROW_PARTS 2
 #endif
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     uint first_row = group % parameters.row_tiles * BLOCK_ROWS;
     uint first_column = group / parameters.row_tiles * GROUP_COLUMNS + index_in_group();
     float totals[MOST_COLUMNS * BLOCK_ROWS];
     float sums[MOST_COLUMNS * BLOCK_ROWS];
     for (uint segment = 0u; segment < SEGMENTS; ++segment) {
         uint end = min(segment * SEGMENT + SEGMENT, parameters.terms);
-        for (uint i = 0u; i < GROUP_COLUMNS / INVOCATIONS * BLOCK_ROWS; ++i) {
-            sums[i] = 0.0;
-        }
+        for (uint i = 0u; i < GROUP_COLUMNS / INVOCATIONS * BLOCK_ROWS; ++i) { sums[i] = 0.0; }
         for (uint term = segment * SEGMENT; term < end; term += CHUNK) {
             float parts[BLOCK_ROWS * CHUNK * ROW_PARTS];
             float part_sums[BLOCK_ROWS * ROW_PARTS];
-            float row_units[BLOCK_ROWS];
-            float row_scales[BLOCK_ROWS];
+            float row_units[BLOCK_ROWS], row_scales[BLOCK_ROWS];
             uint rests[BLOCK_ROWS];
             [[unroll]] for (uint row = 0u; row < BLOCK_ROWS; ++row) {
                 uvec4 terms[CHUNK / 4u];

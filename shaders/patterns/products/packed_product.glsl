@@ -31,11 +31,7 @@ BUFFER(4, output)
 layout(constant_id = 2) const bool HAS_ZEROS = false;
 
 layout(push_constant) uniform Parameters {
-    uint base_left;
-    uint base_right;
-    uint base_left_sums;
-    uint base_right_sums;
-    uint base_output;
+    uint base_left, base_right, base_left_sums, base_right_sums, base_output;
 #include "products/matrix_parameters.glsl"
 } parameters;
 
@@ -54,15 +50,12 @@ uint line_vectors() { return (parameters.terms + 16u * VECTORS - 1u) / (16u * VE
 
 // What a work group computes: where its lines begin among those of the operands, and its batch.
 struct Position {
-    uint number;
-    uint row;
-    uint column;
+    uint number, row, column;
 };
 
 // Tiles that run at the same time form blocks of BAND tiles downwards, which share what they read.
 #define BAND 8u
-Position position_of(uint group)
-{
+Position position_of(uint group) {
     uint tiles = parameters.row_tiles * parameters.column_tiles;
     uint number = group / tiles;
     uint rest = group - number * tiles;
@@ -73,17 +66,14 @@ Position position_of(uint group)
 }
 
 // A line's sum and its zero point.
-uvec2 left_sum(Position position, uint row)
-{
+uvec2 left_sum(Position position, uint row) {
     return pairs_left_sums[(BASE_WORD(left_sums) >> 1u) + position.number * parameters.row_tiles * TILE_ROWS + row];
 }
-uvec2 right_sum(Position position, uint column)
-{
+uvec2 right_sum(Position position, uint column) {
     return pairs_right_sums[(BASE_WORD(right_sums) >> 1u) + position.number * parameters.column_tiles * TILE_COLUMNS + column];
 }
 
-uint less_zeros(uint sum, uvec2 left, uvec2 right)
-{
+uint less_zeros(uint sum, uvec2 left, uvec2 right) {
     return sum - left.y * right.x - right.y * left.x + parameters.terms * left.y * right.y;
 }
 

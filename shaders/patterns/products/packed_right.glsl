@@ -15,14 +15,11 @@ layout(constant_id = 49) const bool WEIGHTS_ARE_SIGNED = false;
 
 // Eight integers as they were loaded, and what they have in common.
 struct PackedEight {
-    uint integers;
-    uint scale;
-    uint zero;
+    uint integers, scale, zero;
 };
 #define NO_PACKED_EIGHT PackedEight(0u, 0u, 0u)
 
-PackedEight packed_eight(uint column, uint term)
-{
+PackedEight packed_eight(uint column, uint term) {
     uint block = term / WEIGHT_BLOCK;
     uint zero = ZERO_NUMBER;
     if (HAS_ZEROS) {
@@ -35,13 +32,10 @@ PackedEight packed_eight(uint column, uint term)
 
 // The bits of eight numbers. Pairs of integers that lie 16 bits apart are made floats of FLOAT16 by their exponents' bits, as
 // block_halves.glsl has it; an integer less another one is exact.
-uvec4 numbers_of(PackedEight eight)
-{
+uvec4 numbers_of(PackedEight eight) {
     uint flipped = WEIGHTS_ARE_SIGNED ? eight.integers ^ 0x88888888u : eight.integers;
     float zero = float(int(HAS_ZEROS ? eight.zero & 15u : eight.zero));
-    if (WEIGHTS_ARE_SIGNED) {
-        zero = HAS_ZEROS ? float(int(eight.zero << 28) >> 28) + 8.0 : zero + 8.0;
-    }
+    if (WEIGHTS_ARE_SIGNED) { zero = HAS_ZEROS ? float(int(eight.zero << 28) >> 28) + 8.0 : zero + 8.0; }
     uint pairs[4];
     if (MULTIPLIES_HALVES) {
         f16vec2 scale = unpackFloat2x16(eight.scale * 0x00010001u);

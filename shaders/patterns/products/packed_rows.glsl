@@ -150,12 +150,8 @@ shared float totals[MOST_RESULTS];
         } \
     }
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     uint invocation = index_in_group();
     uint beside = invocation / CHUNKS_OF_SEGMENT;
     uint within = invocation % CHUNKS_OF_SEGMENT;
@@ -168,10 +164,8 @@ void main()
     uint zeros[2][LINES];
     uint planes[BLOCK_ROWS * 3u * PLANE_WORDS];
     uint byte_sums[BLOCK_ROWS * 3u];
-    float row_units[BLOCK_ROWS];
-    float row_scales[BLOCK_ROWS];
-    uint rests[BLOCK_ROWS];
-    uint rest_terms[BLOCK_ROWS];
+    float row_units[BLOCK_ROWS], row_scales[BLOCK_ROWS];
+    uint rests[BLOCK_ROWS], rest_terms[BLOCK_ROWS];
     float row_rests[BLOCK_ROWS];
     for (uint iteration = 0u; iteration < SEGMENTS; iteration += SEGMENTS_BESIDE) {
         uint segments = min(SEGMENTS_BESIDE, SEGMENTS - iteration);
@@ -235,9 +229,7 @@ void main()
 #ifdef IS_GATED
                 results[j] = gated(results[j], result_of_total(totals[at + BLOCK_ROWS], row, column, 1u));
 #endif
-                if (!OUTPUT_HAS_PAIRS) {
-                    STORE(OPERAND_BITS, words_output, output_index(row, column), results[j]);
-                }
+                if (!OUTPUT_HAS_PAIRS) { STORE(OPERAND_BITS, words_output, output_index(row, column), results[j]); }
             }
         }
         if (OUTPUT_HAS_PAIRS && row < parameters.rows && first_column + first < parameters.columns) {

@@ -17,9 +17,7 @@ layout(constant_id = 2) const bool HAS_ZERO = false;
 layout(constant_id = 3) const uint FLIPPED = 0u; // as where it was packed
 
 layout(push_constant) uniform Parameters {
-    uint base_packed;
-    uint base_zero;
-    uint base_output;
+    uint base_packed, base_zero, base_output;
     uint work_items; // lines of all batches
     uint lines;      // of a batch, those of zeros included
     uint tensor_lines;
@@ -30,8 +28,7 @@ layout(push_constant) uniform Parameters {
 
 shared int sums[INVOCATIONS];
 
-void main()
-{
+void main() {
     uint item = work_group_index();
     uint lane = index_in_group();
     int sum = 0;
@@ -48,9 +45,7 @@ void main()
     sums[lane] = sum;
     [[unroll]] for (uint others = INVOCATIONS / 2u; others > 0u; others /= 2u) {
         barrier();
-        if (lane < others) {
-            sums[lane] += sums[lane + others];
-        }
+        if (lane < others) { sums[lane] += sums[lane + others]; }
     }
     if (lane == 0u && item < parameters.work_items) {
         uint line = min(item % parameters.lines, parameters.tensor_lines - 1u);

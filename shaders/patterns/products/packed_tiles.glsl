@@ -22,12 +22,8 @@ shared uint right_words[WORDS * RIGHT_PITCH];
 #define RIGHT_LOADS (TILE_COLUMNS * VECTORS / INVOCATIONS)
 #define LINES_AT_ONCE (INVOCATIONS / VECTORS)
 
-void main()
-{
-    uint group = work_group_index();
-    if (group >= parameters.work_items) {
-        return;
-    }
+void main() {
+    WORK_GROUP(group)
     Position position = position_of(group);
     uint own = index_in_group();
     uint across = own % ACROSS * BLOCK;
@@ -43,8 +39,7 @@ void main()
     [[unroll]] for (uint i = 0u; i < RESULT_ROWS * RESULT_COLUMNS; ++i) {
         sums[i] = 0u;
     }
-    uvec4 from_left[LEFT_LOADS];
-    uvec4 from_right[RIGHT_LOADS];
+    uvec4 from_left[LEFT_LOADS], from_right[RIGHT_LOADS];
     for (uint done = 0u; done <= vectors; done += VECTORS) {
         // What comes next is on its way while this is multiplied.
         if (done > 0u) {
@@ -69,8 +64,7 @@ void main()
         }
         if (done > 0u) {
             for (uint word = 0u; word < WORDS; ++word) {
-                uint a[RESULT_ROWS];
-                uint b[RESULT_COLUMNS];
+                uint a[RESULT_ROWS], b[RESULT_COLUMNS];
                 [[unroll]] for (uint i = 0u; i < RESULT_ROWS; ++i) {
                     a[i] = left_words[word * LEFT_PITCH + down + i / BLOCK * BLOCK * DOWN + i % BLOCK];
                 }

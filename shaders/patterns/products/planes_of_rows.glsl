@@ -17,8 +17,7 @@ void main() {
     uint line = item / chunks;
     uint planes[PLANES * PLANE_WORDS];
     uint byte_sums[PLANES];
-    float row_units[1];
-    float row_scales[1];
+    float row_units[1], row_scales[1];
     uint rests[1];
     float row_rests[1];
     uvec4 terms[CHUNK / 4u];

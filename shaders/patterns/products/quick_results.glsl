@@ -74,8 +74,7 @@ uvec2 any_results(Batch batch, uvec4 sums, uint row, uint column) {
     barrier(); /* all are through with what was there */ \
     [[dont_unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) { \
         uint own_row = tile_row + first_row + i * LEFT_SIDE + LANE / RESULT_FOURS; \
-        uvec2 addends[ITERATIONS]; \
-        uvec2 residuals[ITERATIONS]; \
+        uvec2 addends[ITERATIONS], residuals[ITERATIONS]; \
         uint there = 0u; /* a bit for each iteration, as of the slow path */ \
         [[unroll]] for (uint iteration = 0u; iteration < ITERATIONS; ++iteration) { \
             uint row = own_row + iteration * ROWS_OF_ITERATION; \

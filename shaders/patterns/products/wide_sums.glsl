@@ -63,8 +63,7 @@ void main() {
         uint y = LOAD(LEFT, words_right, BASE(LEFT_BITS, right) + right_at + term * parameters.right_term);
         bool x_is_below = IS_BELOW(x, left_zero);
         bool y_is_below = IS_BELOW(y, right_zero);
-        uint high;
-        uint low;
+        uint high, low;
         umulExtended(x_is_below ? left_zero - x : x - left_zero, y_is_below ? right_zero - y : y - right_zero, high, low);
         uvec3 product = uvec3(low, high, 0u);
         sum = x_is_below != y_is_below ? wide_difference(sum, product) : wide_sum(sum, product);

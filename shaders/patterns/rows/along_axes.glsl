@@ -103,8 +103,7 @@ uint smallest_of_extremes(Extremes seen) { return int(seen.greatest) < 0 ? seen.
 #endif
 
 // Where this invocation's row begins, in elements.
-uint row_input;
-uint row_output;
+uint row_input, row_output;
 
 #define MOVE_TO_ROW(axis) \
     if (axis >= ROW_AXES && SIZE_##axis > 1u) { \

@@ -4,9 +4,7 @@
 
 // Which rows and lanes are computed here: those behind the last row do the work of that one, for the barriers' sake, and store
 // nothing. `slot` is this lane's place in shared memory, and `row_slot` that of the row's first lane.
-uint slot;
-uint lane;
-uint row_slot;
+uint slot, lane, row_slot;
 
 shared int shared_ranks[INVOCATIONS];
 shared uint shared_offsets[INVOCATIONS];
@@ -48,8 +46,7 @@ Peak peak_of_lanes(Peak own) {
 }
 
 #ifndef RESULT_WITHOUT_SUM
-shared float shared_highs[INVOCATIONS];
-shared float shared_lows[INVOCATIONS];
+shared float shared_highs[INVOCATIONS], shared_lows[INVOCATIONS];
 
 // What is made of all lanes' sum; made once, by the first lane.
 uvec3 row_words_of_lanes(Double own, PowerBasis basis) {

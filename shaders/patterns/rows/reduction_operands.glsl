@@ -65,8 +65,7 @@ layout(constant_id = 14) const bool OF_MAGNITUDES = false; // of sums
 #endif
 
 // Where this invocation's row begins in the input, in elements; and its number.
-uint row_input;
-uint row_number;
+uint row_input, row_number;
 
 // Moves along the axes that lead from row to row.
 uint row_offset(uint row, bool of_input) {

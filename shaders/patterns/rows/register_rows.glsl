@@ -39,8 +39,7 @@ layout(constant_id = 9) const bool HAS_RELU = false;
 
 #define ROWS_OF_GROUP (256u / LANES_OF_ROW)
 
-uint slot;
-uint lane;
+uint slot, lane;
 uint input_row; // where the row begins in the input, in elements
 
 // Where an operand's row begins, in elements.
@@ -112,9 +111,7 @@ void store_four(uint offset, uvec4 x) {
         x_12 = NO_ELEMENTS, x_13 = NO_ELEMENTS, x_14 = NO_ELEMENTS, x_15 = NO_ELEMENTS; \
     EACH_GROUP_OF_BLOCKS(LOAD_BLOCKS)
 
-shared uint shared_highs[256];
-shared uint shared_lows[256];
-shared uint shared_flags[256];
+shared uint shared_highs[256], shared_lows[256], shared_flags[256];
 shared uvec4 shared_outer[256]; // sums of terms that are not ordinary: where the flags say that there are any
 
 void share_sum(uint slot, TermSum sum) {
@@ -158,8 +155,7 @@ TermSum sum_of_lanes(TermSum sum) {
 #include "quick_tree.glsl"
 
 // Two words of each row, from the invocations of before, for all.
-shared uint shared_first[256];
-shared uint shared_second[256];
+shared uint shared_first[256], shared_second[256];
 uvec2 words_of_row(uvec2 words) {
     if (LANES_OF_ROW == 1u) { return words; }
     if (slot < ROWS_OF_GROUP) {

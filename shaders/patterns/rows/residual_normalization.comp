@@ -50,8 +50,7 @@ layout(constant_id = 7) const bool TILES_ARE_WHOLE = false;
 #define MOST_LOADED (MOST_KEPT / INVOCATIONS)
 #define TILE (LOADED * INVOCATIONS)
 
-shared float highs[CHAINS];
-shared float lows[CHAINS];
+shared float highs[CHAINS], lows[CHAINS];
 shared uint shared_factor;
 #if ELEMENT_BITS == 16
 shared uint kept[MOST_KEPT];
@@ -172,8 +171,7 @@ void main() {
         shrunk = power_of_two(127 - int(greatest >> 23));
     }
 #endif
-    uvec2 loaded[MOST_LOADED];
-    uvec2 scales[MOST_LOADED];
+    uvec2 loaded[MOST_LOADED], scales[MOST_LOADED];
     Double total = Double(0.0, 0.0);
     for (uint first = 0u; first < parameters.pairs; first += TILE) {
         if (first != 0u) {

@@ -65,8 +65,7 @@ layout(constant_id = 51) const uint CANDIDATES_5 = 1u;
     rest /= SIZE_##axis;
 #define POSITION_ALONG(axis) \
     { \
-        uint along; \
-        uint inside; \
+        uint along, inside; \
         if (BY_POSITIONS) { \
             uint last = min(coordinate_##axis / STRIDE_##axis, BLOCKS_##axis - 1u); \
             uint before = iteration % CANDIDATES_##axis; \

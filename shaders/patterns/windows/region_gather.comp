@@ -175,8 +175,7 @@ shared uint reaching[REGIONS_AT_ONCE / 32u];
 
 bool reaches_any(uint region, uint first_element) {
     uint end = min(first_element + ELEMENTS_OF_GROUP, parameters.batches * parameters.height * parameters.width);
-    uvec2 rows;
-    uvec2 columns;
+    uvec2 rows, columns;
     for (uint number = first_element; number < end; ++number) {
         if (has_outputs(region, element_at(number), rows, columns)) { return true; }
     }
@@ -197,8 +196,7 @@ void find_reaching(uint first_region, uint first_element) {
 
 // Adds what the element has in a region's outputs.
 void add_region(inout TermSum sum_0, inout TermSum sum_1, inout TermSum sum_2, inout TermSum sum_3, uint region, Element element) {
-    uvec2 rows;
-    uvec2 columns;
+    uvec2 rows, columns;
     if (!has_outputs(region, element, rows, columns)) { return; }
     uint channel = element.channel;
     uint count = element.count;

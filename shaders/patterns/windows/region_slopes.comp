@@ -52,10 +52,7 @@ uint single_f16(uint x) { return float32_from_float16(x); }
 
 // The sums for x1, y1, x2 and y2.
 struct Slopes {
-    TermSum left;
-    TermSum top;
-    TermSum right;
-    TermSum bottom;
+    TermSum left, top, right, bottom;
 };
 
 #define WORD(word) uintBitsToFloat(words_sums[at + word])

@@ -79,8 +79,7 @@ uint sample_of(SampleRow row, float location) {
 
 // How many samples there are, and how many of them lie outside.
 struct Counts {
-    Double all;
-    Double outside;
+    Double all, outside;
 };
 Counts counts_of(uvec4 head, uint rows, uint columns) {
     Double all = two_product(float(int(head.y)), float(int(head.z)));
