@@ -16,7 +16,7 @@ import pytest
 import dmlvk as dml
 from dmlvk.conformance import powers
 from dmlvk.operators import OPERATORS
-from tests.conformance.known import reference, signed
+from tests.conformance.known import reference
 
 Array = npt.NDArray[Any]
 
@@ -181,22 +181,6 @@ def test_softplus_is_its_formula() -> None:
         np.testing.assert_allclose(_parametric_softplus(x, 3.0, steepness), 3 * expected, rtol=1e-14)
 
 
-def test_softplus_of_special_values_and_attributes() -> None:
-    inf, nan = math.inf, math.nan
-    x = np.array([-inf, -2.0, -0.0, 1e-40, 2.0, inf, nan], np.float32)
-    assert signed(_softplus(x, 0.0)) == ["nan", *["inf"] * 4, "nan", "nan"]
-    assert signed(_softplus(x, -1e-40)) == ["nan", *["-inf"] * 4, "nan", "nan"]
-    assert signed(_softplus(x, inf)) == ["0.0", "0.0", "nan", "nan", "nan", "nan", "nan"]
-    assert signed(_softplus(x, -inf)) == ["nan", "nan", "nan", "nan", "-0.0", "-0.0", "nan"]
-    assert signed(_softplus(x, nan)) == ["nan"] * 7
-    assert signed(_softplus(x, 1.0))[::5] == ["0.0", "inf"]
-    assert signed(_softplus(x, -1.0))[::5] == ["-inf", "-0.0"]
-    assert signed(_parametric_softplus(x, -0.0, 1.0)) == ["-0.0", *["-0.0"] * 4, "nan", "nan"]
-    assert signed(_parametric_softplus(x, -inf, 1.0)) == ["nan", *["-inf"] * 4, "-inf", "nan"]
-    assert signed(_parametric_softplus(np.array([-1e30], np.float32), inf, 1.0)) == ["inf"], "above zero, if by little"
-    assert signed(_parametric_softplus(x, nan, 1.0)) == ["nan"] * 7
-
-
 INTEGERS = [np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4)]
 
 
@@ -227,15 +211,6 @@ def test_powers_are_those_of_c(data_type: Any) -> None:
         assert _is(constant, _power(a, b)), (a, b)
 
 
-def test_integer_exponents_of_floats_keep_all_their_bits() -> None:
-    x = np.array([-1.0, -1.0, 1 + 2.0**-23, -(1 + 2.0**-23)], np.float32)
-    exponent = np.array([2**31 - 1, -(2**31), 2**29 + 1, 2**29 + 1], np.int32)
-    got = _pow(x, exponent)
-    assert got[:2].tolist() == [-1.0, 1.0]
-    true = math.exp((2**29 + 1) * math.log1p(2.0**-23))
-    assert np.abs(got[2:] / [true, -true] - 1).max() < 1e-13
-
-
 @pytest.mark.parametrize("base_type", INTEGERS, ids=str)
 @pytest.mark.parametrize("exponent_type", INTEGERS, ids=str)
 def test_integers_to_integers_wrap(base_type: np.dtype[Any], exponent_type: np.dtype[Any]) -> None:
@@ -258,45 +233,6 @@ def _wrapped(base: int, exponent: int, width: int) -> int:
     if exponent >= 0:
         return int(pow(base, exponent, 2**width))
     return 0 if base == 0 else int(Fraction(base) ** (exponent & 1 | -2)) % 2**width  # a power as odd as it
-
-
-def test_integers_to_fractions_are_truncated_roots() -> None:
-    draw = random.Random(3)
-    squares = [
-        n * n + d for n in (2, 3, 46340, 65535, *(draw.randint(2, 65535) for _ in range(300))) for d in (-1, 0, 1)
-    ]
-    x = np.array([n for n in squares if n < 2**32], np.uint32)
-    numbers = [int(n) for n in x]
-
-    def power(exponent: float) -> list[int]:
-        return [int(v) for v in _pow(x, np.full(x.shape, exponent, np.float32))]
-
-    assert power(0.5) == [math.isqrt(n) for n in numbers]
-    assert power(0.25) == [math.isqrt(math.isqrt(n)) for n in numbers]
-    assert power(0.75) == [math.isqrt(math.isqrt(n**3)) for n in numbers]
-    assert power(1.5) == [min(math.isqrt(n**3), 2**32 - 1) for n in numbers]
-    assert power(2.0) == [min(n**2, 2**32 - 1) for n in numbers]
-    assert power(1e-30) == power(0.0) == [1] * len(numbers)
-    assert power(-1e-30) == power(-0.5) == [0] * len(numbers)
-
-
-def test_integers_to_floats_saturate_and_give_0_for_nan() -> None:
-    pairs = [
-        (0, -1.0, 127), (0, -INF, 127), (0, -0.5, 127), (0, 0.0, 1), (0, 2.5, 0), (0, INF, 0), (0, NAN, 0),
-        (1, NAN, 1), (1, INF, 1), (-1, INF, 1), (-1, 0.5, 0), (-1, 3.0, -1), (-1, -3.0, -1), (-1, 2.0, 1),
-        (-1, NAN, 0), (2, INF, 127), (-2, INF, 127), (-2, -INF, 0), (-2, 7.0, -128), (-2, 9.0, -128), (-2, 8.0, 127),
-        (-2, 1.5, 0), (2, 6.99, 127), (2, 6.98, 126), (-2, -1.0, 0), (-128, 1.0, -128), (-128, 0.0, 1), (5, NAN, 0),
-        (2, 1e-40, 1), (-2, 16777216.0, 127),
-    ]  # fmt: skip
-    x, exponent, expected = (np.array(column) for column in zip(*pairs, strict=True))
-    assert _pow(x.astype(np.int8), exponent.astype(np.float32)).tolist() == expected.tolist()
-    unsigned = np.array([0, 255, 16, 3], np.uint8)
-    assert _pow(unsigned, np.array([-1.0, 1.0, 2.0, -1.0], np.float16)).tolist() == [255, 255, 255, 0]
-
-
-def test_scale_and_bias_apply_to_the_base() -> None:
-    x, exponent = np.array([1, 2, 3], np.int32), np.array([2, 3, 1], np.uint8)
-    assert _pow(x, exponent, ScaleBias=dml.ScaleBias(-2.0, 1.0)).tolist() == [1, -27, -5]
 
 
 def test_inputs_reach_all_results() -> None:
@@ -338,9 +274,3 @@ def test_gelu_agrees_with_pythons_complementary_error_function() -> None:
     x = x[np.abs(x) < 36]
     expected = [value * _probability_below(value) for value in x.tolist()]
     np.testing.assert_allclose(reference("ACTIVATION_GELU", x), expected, rtol=2.0**-46)
-
-
-def test_special_values_of_gelu() -> None:
-    x = np.array([0.0, -0.0, INF, -INF, NAN, 1e-40, -1e-40, 1e30, -1e30], np.float32)
-    expected = [0.0, -0.0, INF, -0.0, NAN, 0.0, -0.0, x[7], -0.0]
-    assert signed(reference("ACTIVATION_GELU", x)) == signed(expected)
