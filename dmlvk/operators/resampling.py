@@ -249,3 +249,45 @@ class Upsample2d(OperatorDesc):
         accuracy=_ACCURACY,
         support=(Support("1_0", (4, 5), FLOATS),),
     )
+
+
+MOST_WEIGHED_TAPS = 4  # Elements that count for a place of the output
+
+
+def _weighed_sizes(desc: WeighedTaps | Draft) -> Mapping[str, Sequence[int]]:
+    outer, _, inner = desc.input_tensor.sizes
+    places, taps = desc.index_tensor.sizes
+    if taps > MOST_WEIGHED_TAPS or not 0 < desc.group <= MOST_WEIGHED_TAPS:
+        refuse(desc, "index_tensor.sizes", f"must end with up to {MOST_WEIGHED_TAPS}; got {taps}")
+    return {"weight_tensor": (places, taps), "output_tensor": (outer, places, inner)}
+
+
+class WeighedTaps(OperatorDesc, is_listed=False):
+    """Sums of a few weighed elements along an axis (dmlvk's own operator)."""
+
+    input_tensor: TensorDesc = tensor_input("outer, length, inner; packed")
+    index_tensor: TensorDesc = tensor_input("places, taps: which elements along the axis count, below its length")
+    weight_tensor: TensorDesc = tensor_input("places, taps: what they are multiplied by")
+    output_tensor: TensorDesc = tensor_output("outer, places, inner; packed")
+    group: int = unsigned_attribute("how many products are added at once: sums of several groups come one by one")
+    declaration: ClassVar = Declaration(
+        "composed",
+        "Output[o, p, i] = sum of Weight[p, t] * Input[o, Index[p, t], i]",
+        same_data_type=(),
+        shapes=_weighed_sizes,
+        decisions=(
+            "In FLOAT32: products are those of ELEMENT_WISE_MULTIPLY, sums of a group REDUCE's, those of groups "
+            "ELEMENT_WISE_ADD's.",
+        ),
+        accuracy=Accuracy("accurate", float("inf"), "that of the operators"),
+        support=(
+            Support(
+                "1_0",
+                (3, 3),
+                FLOATS,
+                dimensions_of={"index_tensor": (2, 2), "weight_tensor": (2, 2)},
+                index_tensor=(DataType.UINT32,),
+                weight_tensor=(DataType.FLOAT32,),
+            ),
+        ),
+    )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +13,7 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
+from dmlvk import functions as F
 from dmlvk.conformance.execution import Workbench
 from dmlvk.conformance.references.bounded import Bounded, expected_outputs
 from dmlvk.conformance.references.registry import REFERENCES
@@ -20,6 +23,7 @@ from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import GPU
 from dmlvk.kernels.windows import resample as resample_kernels
 from dmlvk.operators import OPERATORS
+from dmlvk.operators.resampling import WeighedTaps
 from tests.operators.differences import differences
 from tests.targets import all_compute_as_gpus, variants
 
@@ -402,3 +406,36 @@ def _check(benches: Sequence[Workbench], desc: dml.OperatorDesc, inputs: dict[st
     expected = expected_outputs(desc, inputs)
     for bench in benches:
         assert sample_fault(bench.device.info.name, run_sample(bench, desc, inputs), expected) is None
+
+
+@pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=str)
+@pytest.mark.parametrize("group", [1, 3, 4])
+def test_weighed_taps_have_the_bits_of_products_and_sums(
+    benches: list[Workbench], data_type: dml.DataType, group: int
+) -> None:
+    """Of elements of all magnitudes, infinities and NaN, one group of products after the other."""
+    random = np.random.default_rng(7)
+    bits = np.uint16 if data_type is dml.FLOAT16 else np.uint32
+    x = random.integers(0, np.iinfo(bits).max, (3, 5, 7), bits, True).view(data_type.numpy_dtype)
+    index, weight = random.integers(0, 5, (6, 4)).astype(np.uint32), random.normal(0, 1, (6, 4)).astype(np.float32)
+    desc = WeighedTaps(
+        input_tensor=dml.TensorDesc(data_type, x.shape),
+        index_tensor=dml.TensorDesc(dml.UINT32, index.shape),
+        weight_tensor=dml.TensorDesc(dml.FLOAT32, weight.shape),
+        output_tensor=dml.TensorDesc(dml.FLOAT32, (3, 6, 7)),
+        group=group,
+    )
+    for bench in benches:
+        made = bench.device.run(desc, {"InputTensor": x, "IndexTensor": index, "WeightTensor": weight})["OutputTensor"]
+        graph = dml.Graph(bench.device)
+        taken = x[:, index].astype(np.float32)
+        terms = graph.input("x", dml.FLOAT32, taken.shape) * graph.constant(
+            np.broadcast_to(weight[..., None], taken.shape[1:])[None]
+        )
+        parts = [
+            F.reduce(terms[:, :, first : first + group], dml.ReduceFunction.SUM, axes=[2])
+            for first in range(0, 4, group)
+        ]
+        total = functools.reduce(operator.add, parts)
+        (expected,) = bench.device.run(graph.compile({"y": total}), {"x": taken}).values()
+        assert made.tobytes() == expected.tobytes(), bench.device.info.name

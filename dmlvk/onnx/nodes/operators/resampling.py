@@ -1,4 +1,4 @@
-"""Resize and Upsample: scales and pixel offsets for RESAMPLE2, and what it does not do by gathered elements."""
+"""Resize and Upsample: scales and pixel offsets for RESAMPLE2, and what it does not do by weighed elements."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from dmlvk.onnx.nodes.operators.reduction import reduced
 from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
 from dmlvk.onnx.nodes.values import Array, NotOnDevice, Tensor
 from dmlvk.operators.members import ReduceFunction
+from dmlvk.operators.resampling import MOST_WEIGHED_TAPS
 
 _MOST_TAPS = 2**24  # Elements that count along an axis, for all places together
 
@@ -76,26 +77,50 @@ def _keys(distances: Array, a: float) -> Array:
     return np.where(distances <= 1, near, np.where(distances < 2, far, 0.0))
 
 
-def resampled(node: Node, tensor: Tensor, axes: Sequence[tuple[int, Taps]]) -> Tensor:
-    """A FLOAT32 tensor whose axes are resampled, those that shrink most first."""
-    for axis, taps in sorted(axes, key=lambda item: len(item[1].indices) / tensor.shape[item[0]]):
-        tensor = _along(node, tensor, axis, taps)
-    return tensor
+def resampled(node: Node, tensor: Tensor, axes: Sequence[tuple[int, Taps]], element: int) -> Tensor:
+    """A tensor whose axes are resampled, those that shrink most first.
+
+    Args:
+        element: ONNX's data type of the result; between axes it is FLOAT, but where all are single elements.
+    """
+    ordered = sorted(axes, key=lambda item: len(item[1].indices) / tensor.shape[item[0]])
+    for number, (axis, taps) in enumerate(ordered, start=1):
+        tensor = _along(node, tensor, axis, taps, element if number == len(ordered) else TensorProto.FLOAT)
+    return node.cast(tensor, element)
 
 
-def _along(node: Node, tensor: Tensor, axis: int, taps: Taps) -> Tensor:
-    """Groups of taps are gathered into an axis of their own, weighed, and summed."""
+def _along(node: Node, tensor: Tensor, axis: int, taps: Taps, element: int) -> Tensor:
     out, count = taps.indices.shape
+    if count == 1 and np.all(taps.weights == 1):
+        return _gathered(node, tensor, axis, taps.indices).without_axes([axis + 1])
     others = math.prod(tensor.shape) // tensor.shape[axis]
     group = max(_MOST_GATHERED // max(others * out, 1), 1)
+    if count <= MOST_WEIGHED_TAPS:
+        return _weighed_at_once(node, tensor, axis, taps, min(group, count), element)
+    return _in_groups(node, node.cast(tensor, TensorProto.FLOAT), axis, taps, group)
+
+
+def _weighed_at_once(node: Node, tensor: Tensor, axis: int, taps: Taps, group: int, element: int) -> Tensor:
+    """One kernel gathers, weighs and adds, in the order of groups."""
+    outer, inner = math.prod(tensor.shape[:axis]), math.prod(tensor.shape[axis + 1 :])
+    made = node.apply(
+        "WEIGHED_TAPS",
+        input_tensor=node.packed(tensor).viewed((outer, tensor.shape[axis], inner)),
+        index_tensor=node.assembly.constant(taps.indices.astype(np.uint32), TensorProto.UINT32),
+        weight_tensor=node.assembly.constant(taps.weights.astype(np.float32), TensorProto.FLOAT),
+        output_tensor=New(element, (outer, len(taps.indices), inner)),
+        group=group,
+    )
+    return made.viewed((*tensor.shape[:axis], len(taps.indices), *tensor.shape[axis + 1 :]))
+
+
+def _in_groups(node: Node, tensor: Tensor, axis: int, taps: Taps, group: int) -> Tensor:
+    """Groups of taps are gathered into an axis of their own, weighed, and summed."""
+    count = taps.indices.shape[1]
     total: Tensor | None = None
     for start in range(0, count, group):
         indices, weights = taps.indices[:, start : start + group], taps.weights[:, start : start + group]
-        found = _gathered(node, tensor, axis, indices)
-        if count > 1 or not np.all(weights == 1):
-            found = _weighed(node, found, axis, weights)
-        else:
-            found = found.without_axes([axis + 1])
+        found = _weighed(node, _gathered(node, tensor, axis, indices), axis, weights)
         total = found if total is None else total + found
     assert total is not None  # a place has at least one tap
     return total
@@ -197,7 +222,7 @@ class _ResizeRequest:
     "Resize",
     "Upsample",
     by=["RESAMPLE2"],
-    note="cubic, antialiased and cropped ones of FLOAT types by GATHER",
+    note="cubic, antialiased and cropped ones of FLOAT types by weighed elements",
     batch=batches.resized,
     reads_sizes=True,
 )
@@ -284,7 +309,8 @@ def _by_taps(node: Node, tensor: Tensor, asked: _ResizeRequest) -> Tensor:
         if asked.mode == "nearest":
             positions = _ROUNDED[asked.rounding](positions)
         wanted.append((axis, taps_of(kernel, positions, length, scale)))
-    made = resampled(node, tensor if is_plain else node.cast(tensor, TensorProto.FLOAT), wanted)
+    element = TensorProto.FLOAT if beyond.any() else tensor.element
+    made = resampled(node, tensor, wanted, element)
     if beyond.any():
         value = node.scalar(node.real("extrapolation_value"), TensorProto.FLOAT)
         made = node.assembly.constant(beyond, TensorProto.BOOL).where(value, made)
