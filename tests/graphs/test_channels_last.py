@@ -48,6 +48,7 @@ def able(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> dml.Device:
         pytest.param((2, 128, 6, 5), (24, 128, 3, 3), {"bias": False}, marks=pytest.mark.sweep),
         # Whole steps of a place's channels, some of which pad the picture.
         ((2, 64, 7, 9), (40, 64, 3, 3), {"start": (1, 2), "end": (1, 1), "strides": (2, 1), "bias": True}),
+        ((2, 48, 9, 11), (32, 24, 3, 3), {"start": (1, 1), "end": (1, 1), "groups": 2, "bias": True}),
         pytest.param((2, 64, 7, 9), (40, 64, 1, 1), {"strides": (2, 2), "bias": True}, marks=pytest.mark.sweep),
         pytest.param(
             (2, 24, 8, 9),
@@ -62,7 +63,7 @@ def able(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> dml.Device:
             marks=pytest.mark.sweep,
         ),
     ],
-    ids=["3x3", "1x1", "segments", "whole steps", "whole steps of 1x1", "backward", "backward in parts"],
+    ids=["3x3", "1x1", "segments", "whole steps", "groups", "whole steps of 1x1", "backward", "backward in parts"],
 )
 def test_results_are_within_the_stated_error(
     able: dml.Device,
@@ -101,13 +102,14 @@ _BACKWARD = {"direction": dml.ConvolutionDirection.BACKWARD, "bias": True}
     ("sizes", "window", "options"),
     [
         ((2, 5, 9, 11), (3, 5, 3, 3), {"start": (1, 1), "end": (1, 1), "bias": True}),
+        ((1, 16, 9, 10), (32, 8, 3, 3), {"start": (1, 1), "groups": 2, "bias": True}),
         ((2, 11, 5, 6), (11, 5, 4, 4), {**_BACKWARD, "strides": (2, 2), "start": (1, 1), "end": (1, 1)}),
         pytest.param((1, 9, 4, 5), (9, 5, 6, 2), {**_BACKWARD, "strides": (3, 2)}, marks=pytest.mark.sweep),
         pytest.param((1, 9, 4, 5), (9, 5, 3, 3), _BACKWARD, marks=pytest.mark.sweep),
         pytest.param((1, 11, 3, 5, 4), (13, 11, 3, 3, 3), {"start": (1, 0, 1), "bias": False}, marks=pytest.mark.sweep),
         pytest.param((2, 3, 16, 20), (20, 3, 4, 4), {"strides": (4, 4), "bias": True}, marks=pytest.mark.sweep),
     ],
-    ids=["few channels", "transposed", "unequal steps", "backward", "3d", "patches"],
+    ids=["few channels", "groups", "transposed", "unequal steps", "backward", "3d", "patches"],
 )
 def test_channels_that_fill_no_eights_are_copied_into_some(
     able: dml.Device,

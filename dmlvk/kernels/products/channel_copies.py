@@ -1,6 +1,7 @@
 """Lowers convolutions of FLOAT16 by copies whose channels lie behind one another, in eights: for kernels of matrices.
 
-Channels that pad are zeros of the input and of the filter, and those of the output are left behind. A backward
+Channels that pad are zeros of the input and of the filter, and those of the output are left behind; groups have eights
+already. A backward
 convolution with strides is as many without: outputs that are a stride apart meet the same places of the filter
 (V. Dumoulin, F. Visin, A guide to convolution arithmetic for deep learning, 2016, section 4), and nothing is multiplied
 that meets no input.
@@ -44,13 +45,19 @@ _MOST_SCRATCH = 2**31
 class ChannelCopies:
     source: TensorDesc  # the input's copy
     result: TensorDesc  # what is copied into the output
+    groups: int  # of channels
     steps: tuple[int, ...]  # how far outputs that meet the same places of the filter are apart, along each axis
     taps: tuple[int, ...]  # places of the filter that each of them meets
 
     @property
     def part_size(self) -> int:
         """Elements of the filter that go with one phase."""
-        return self.source.sizes[1] * self.result.sizes[1] * math.prod(self.taps)
+        return self.inside * self.result.sizes[1] * math.prod(self.taps)
+
+    @property
+    def inside(self) -> int:
+        """Channels of the copy of a group's input."""
+        return self.source.sizes[1] // self.groups
 
 
 def _packed_last(tensor: TensorDesc, channels: int) -> TensorDesc:
@@ -66,11 +73,13 @@ def channel_copies(desc: Convolution, product: Product, target: Target) -> Chann
     """How a convolution is computed by such copies; ``None``: it is not, or gains nothing by it."""
     source, output, window = desc.input_tensor, desc.output_tensor, desc.filter_tensor.sizes[2:]
     is_able = target.device_arithmetic and target.multiplies_matrices_of(DataType.FLOAT16)
-    is_plain = desc.group_count == 1 and desc.mode is ConvolutionMode.CROSS_CORRELATION
+    has_steps = desc.direction is ConvolutionDirection.BACKWARD
+    are_eights = not any(tensor.sizes[1] // desc.group_count % _EIGHT for tensor in (source, output))
+    is_plain = desc.mode is ConvolutionMode.CROSS_CORRELATION
+    is_plain = is_plain and (desc.group_count == 1 or (are_eights and not has_steps))
     if not is_able or not is_plain or desc.has_dynamic_sizes or output.data_type is not DataType.FLOAT16:
         return None
-    strides, has_steps = tuple(desc.strides), desc.direction is ConvolutionDirection.BACKWARD
-    steps = strides if has_steps else (1,) * len(strides)
+    steps = tuple(desc.strides) if has_steps else (1,) * len(desc.strides)
     is_cut = any(step > 1 for step in steps)
     if product.has_channels and not is_cut:
         return None  # as it is
@@ -78,19 +87,21 @@ def channel_copies(desc: Convolution, product: Product, target: Target) -> Chann
         size % step or apart > 1 for size, step, apart in zip(window, steps, desc.dilations, strict=True)
     ):
         return None
-    if product.has_channels and output.sizes[1] < _FEWEST_CHANNELS:
+    fewest = _FEWEST_CHANNELS if desc.group_count == 1 else 0
+    if product.has_channels and output.sizes[1] < fewest:
         return None
     if any(step > size for step, size in zip(steps, output.sizes[2:], strict=True)):
         return None
     inside = -(-source.sizes[1] // _EIGHT) * _EIGHT
-    outside = max(_FEWEST_CHANNELS, -(-output.sizes[1] // _EIGHT) * _EIGHT)
+    outside = max(fewest, -(-output.sizes[1] // _EIGHT) * _EIGHT)
     places = [tensor.sizes[0] * math.prod(tensor.sizes[2:]) for tensor in (source, output)]
-    filters = inside * outside * math.prod(window)
+    filters = inside * outside // desc.group_count * math.prod(window)
     if 2 * (inside * places[0] + outside * places[1] + filters) > min(_MOST_SCRATCH, target.buffer_size):
         return None
     made = ChannelCopies(
         source if product.has_channels else _packed_last(source, inside),
         output if product.has_channels else _packed_last(output, outside),
+        desc.group_count,
         steps,
         tuple(size // step for size, step in zip(window, steps, strict=True)),
     )
@@ -102,8 +113,8 @@ def _gains(desc: Convolution, made: ChannelCopies, product: Product, target: Tar
     positions = math.prod(made.result.sizes[2:]) * made.result.sizes[0]
     moved = 0 if product.has_channels else made.source.size_in_bytes + made.result.size_in_bytes
     launches = 3 + math.prod(made.steps)
-    terms = made.source.sizes[1] * math.prod(made.taps)
-    rows = -(-made.result.sizes[1] // 32) * 32
+    terms = made.inside * math.prod(made.taps)
+    rows = -(-made.result.sizes[1] // made.groups // 32) * 32 * made.groups
     copied = moved and moved + desc.input_tensor.size_in_bytes + desc.output_tensor.size_in_bytes
     own = 2 * rows * positions * terms / _MATRICES + copied / _BYTES + launches * _LAUNCH
     return own < 0.8 * _seconds_otherwise(product, tile)
@@ -111,7 +122,7 @@ def _gains(desc: Convolution, made: ChannelCopies, product: Product, target: Tar
 
 def _seconds_otherwise(product: Product, tile: MatrixTile) -> float:
     rows = product.rows if tile.rows == 1 else -(-product.rows // tile.rows) * tile.rows
-    work = 2 * rows * product.columns * product.terms
+    work = 2 * rows * product.columns * product.terms * product.batches
     if tile.is_of_channels:
         return work / _MATRICES
     if tile.is_cooperative:
@@ -165,7 +176,7 @@ def _filters(desc: Convolution, made: ChannelCopies) -> tuple[TensorDesc, Tensor
     """The filter with its places cut into phases, and its copy, in which phases lie behind one another."""
     window = desc.filter_tensor
     first, second, *along = window.element_strides
-    inside, outside, taps = made.source.sizes[1], made.result.sizes[1], math.prod(made.taps)
+    inside, outside, taps = made.inside, made.result.sizes[1], math.prod(made.taps)
     is_backward = desc.direction is ConvolutionDirection.BACKWARD
     sizes, strides = [*window.sizes[:2]], [first, second]
     copied = [inside, outside] if is_backward else [outside, inside]
@@ -180,7 +191,7 @@ def _filters(desc: Convolution, made: ChannelCopies) -> tuple[TensorDesc, Tensor
 
 def _parts(desc: Convolution, made: ChannelCopies, bias: TensorDesc | None) -> Iterator[tuple[int, Convolution]]:
     """For each phase of the filter, in order: the first element of its results, and what computes them."""
-    inside, outside = made.source.sizes[1], made.result.sizes[1]
+    inside, outside = made.inside, made.result.sizes[1]
     is_cut = any(step > 1 for step in made.steps)
     is_backward = desc.direction is ConvolutionDirection.BACKWARD
     channels = (inside, outside) if is_backward else (outside, inside)

@@ -232,8 +232,9 @@ def convolution_product(desc: Convolution, window: TensorDesc, *, with_eights: b
     )
     columns = output.sizes[0] * math.prod(output.sizes[2:])
     bias_stride = 0 if desc.bias_tensor is None else desc.bias_tensor.element_strides[1]
-    are_last = desc.group_count == 1 and has_channel_eights(output) and has_channel_eights(source)
-    has_channels = with_eights and are_last
+    are_last = has_channel_eights(output) and has_channel_eights(source)
+    are_eights = is_multiple(rows, 8) and is_multiple(channels, 8)
+    has_channels = with_eights and are_last and (desc.group_count == 1 or (forward and are_eights))
     return Product(
         family="convolution",
         data_type=output.data_type,

@@ -53,6 +53,9 @@ _MOST_SCRATCH = 2**28  # Bytes of totals up to which segments are computed side 
 _FEWEST_COOPERATIVE = {DataType.FLOAT16: (17, 16, 16), DataType.FLOAT32: (64, 64, 16)}
 """Rows, columns and terms from which on their tiles are not empty for the most part."""
 
+_FEWEST_OF_CHANNELS = (8, 16, 16)
+"""The same where channels lie behind one another: what else is there looks for each element's place."""
+
 _FEWEST_TILES_OF_PARTS = 48
 """Work groups from which on matrices of the parts of FLOAT32 are faster than fused additions."""
 
@@ -152,7 +155,8 @@ def _cooperative_tiles_for(work: Work, target: Target) -> list[MatrixTile]:
         if work.family in tile.families and work.data_type in tile.types and tile.subgroup_size == target.subgroup_size
         if tile.segment >= SEGMENT or work.terms > SEGMENT  # which a launch adds up anyway
     ]
-    if not tiles or any(map(operator.lt, shape, _FEWEST_COOPERATIVE[work.data_type])):
+    fewest = _FEWEST_OF_CHANNELS if work.has_channels else _FEWEST_COOPERATIVE[work.data_type]
+    if not tiles or any(map(operator.lt, shape, fewest)):
         return []
     if work.family == "gemm" and not work.has_eights:
         return []  # element by element they are slower than what rounds each sum
@@ -164,7 +168,8 @@ def _cooperative_tiles_for(work: Work, target: Target) -> list[MatrixTile]:
     fitting = [
         tile
         for tile in tiles
-        if (tile.is_as_large_as(tiles[-1]) or (2 * work.rows > tile.rows and 2 * work.columns > tile.columns))
+        if (tile.rows <= tiles[-1].rows or 2 * work.rows > tile.rows)
+        and (tile.is_as_large_as(tiles[-1]) or 2 * work.columns > tile.columns)
         and (tile.rows >= tiles[-1].rows or work.rows <= tile.rows)
         and tile.shared_memory <= target.shared_memory
         and tile.invocations <= target.work_group_size
