@@ -369,3 +369,30 @@ def test_an_exported_form_is_joined_and_right(any_device: dml.Device, path: Path
         np.testing.assert_allclose(got.astype(np.float64), expected, rtol=0, atol=ERRORS[dtype] * largest)
     assert joined_nodes(session) == {path.name.split(".")[2]}
     assert not on_host(session)
+
+
+def _rolled(form: Form) -> str:
+    """As torch.roll is exported, along two axes."""
+    x = "x"
+    for axis, at in ((1, 3), (2, -2)):
+        parts = form.op("Slice", x, [at], [2**62], [axis]), form.op("Slice", x, [0], [at], [axis])
+        x = form.op("Concat", *parts, axis=axis)
+    return x
+
+
+def _merged(form: Form) -> str:
+    """Every second row and column, beside the columns between them, as Swin merges patches."""
+    rows = form.op("Slice", "x", [1], [2**62], [1], [2])
+    parts = [form.op("Slice", rows, [first], [2**62], [2], [2]) for first in (0, 1)]
+    return form.op("Concat", *parts, axis=3)
+
+
+@pytest.mark.parametrize(("write", "launches"), [(_rolled, 2), (_merged, 4)])
+def test_parts_of_parts_are_cut_from_the_whole(device: dml.Device, write: Callable[[Form], str], launches: int) -> None:
+    """What torch.roll writes is a gather along each axis, and no part is a copy that only others read."""
+    feed: Arrays = {"x": np.arange(2 * 8 * 6 * 4, dtype=np.float32).reshape(2, 8, 6, 4)}
+    form = Form()
+    model = form.model(feed, write(form)).SerializeToString()
+    session = ort.InferenceSession(model, device=device, strict=True)
+    assert np.array_equal(session.run(None, feed)[0], onnxruntime.InferenceSession(model).run(None, feed)[0])
+    assert len(session.profile(feed)) <= launches

@@ -30,7 +30,7 @@ from dmlvk.onnx.nodes.values import (
     size_in_bytes,
     strides_in,
 )
-from dmlvk.operators import OPERATORS, Field, OperatorDesc
+from dmlvk.operators import OPERATORS, Field, OperatorDesc, Slice1
 from dmlvk.operators.declaration import OWN_OPERATORS
 from dmlvk.tensors import TensorDesc, packed_strides
 
@@ -219,6 +219,20 @@ class Assembly:
         self._nodes.append(SourcedNode(node, sources))
         self._written.append(written)
         return tuple(self._tensor(source, new) for source, new in written)
+
+    def cut(self, tensor: Tensor) -> tuple[Tensor, Slice1] | None:
+        """The whole tensor that SLICE1 made a tensor of, and how; ``None``: that was not what made it."""
+        source = tensor.source
+        made = self._nodes[source.index] if source.kind == "node" else None
+        if made is None or not isinstance(made.node, OperatorGraphNode):
+            return None
+        desc, (whole, *_) = made.node.operator.desc, made.sources
+        if not isinstance(desc, Slice1) or whole is None or desc.has_dynamic_sizes:
+            return None
+        if not tensor.is_packed or tensor.shape != desc.output_tensor.sizes:
+            return None
+        cut = desc.input_tensor
+        return Tensor(self, whole, tensor.element, cut.sizes, cut.element_strides), desc
 
     def _tensor(self, source: DeviceSource, new: New) -> Tensor:
         return Tensor(self, source, new.element, new.shape, packed_strides(new.shape))

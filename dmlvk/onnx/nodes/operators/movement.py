@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import numpy as np
 from onnx import TensorProto
 
 from dmlvk.onnx.host.evaluation.movement import clipped_slice
@@ -28,7 +29,38 @@ def concat(node: Node) -> None:
     if len(tensors) == 1:
         node.set(tensors[0])
         return
+    if (turned := _turned(node, tensors, axis)) is not None:
+        node.set(turned)
+        return
     node.set(node.apply("JOIN", input_tensors=tensors, axis=axis))
+
+
+def _turned(node: Node, tensors: list[Tensor], axis: int) -> Tensor | None:
+    """Parts of one tensor along the axis, gathered from it: what is behind them before what is before them, as
+    ``torch.roll`` has it, is a copy less. ``None``: they are other parts.
+    """
+    cuts = [node.assembly.cut(tensor) for tensor in tensors]
+    whole = None if cuts[0] is None else cuts[0][0]
+    indices: list[int] = []
+    for cut in cuts:
+        if whole is None or cut is None or (cut[0].source, cut[0].strides) != (whole.source, whole.strides):
+            return None
+        desc = cut[1]
+        windows = zip(desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides, strict=True)
+        for number, (first, size, step) in enumerate(windows):
+            if number == axis and step > 0:
+                indices += range(first, first + size, step)
+            elif number == axis or (first, size, step) != (0, whole.shape[number], 1):
+                return None
+    assert whole is not None
+    lines = node.assembly.constant(np.array(indices, np.int64), TensorProto.INT64)
+    return node.apply(
+        "GATHER",
+        input_tensor=whole,
+        indices_tensor=lines.viewed((1,) * (whole.rank - 1) + (len(indices),)),
+        axis=axis,
+        index_dimensions=1,
+    )
 
 
 @translates("Split", by=["SPLIT"], batch=batches.along_an_axis(0))
@@ -76,7 +108,17 @@ def part(node: Node) -> None:
 
 
 def sliced(node: Node, tensor: Tensor, offsets: list[int], sizes: list[int], strides: list[int]) -> Tensor:
-    """SLICE1: the windows' elements, each so many steps from the last."""
+    """SLICE1: the windows' elements, each so many steps from the last; those of a part come from its whole."""
+    cut = node.assembly.cut(tensor)
+    if cut is not None and min(strides, default=1) > 0 and min(cut[1].input_window_strides, default=1) > 0:
+        tensor, desc = cut
+        steps = list(desc.input_window_strides)
+        offsets = [
+            before + offset * step
+            for before, offset, step in zip(desc.input_window_offsets, offsets, steps, strict=True)
+        ]
+        sizes = [(size - 1) * step + 1 for size, step in zip(sizes, steps, strict=True)]
+        strides = [stride * step for stride, step in zip(strides, steps, strict=True)]
     return node.apply(
         "SLICE1",
         input_tensor=tensor,
