@@ -52,14 +52,22 @@ from tests.attack_inputs import (
     language_model,
     open_sizes,
 )
+from tests.damage import damage_bytes, damage_value
 from tests.onnx.models import two_branches
 from tests.onnx.mutations import try_damaged
 
 MOST_BYTES = 4 * 2**30
 MOST_SECONDS = 30
-_EXAMPLES = Path(__file__).parents[1] / "examples"
+_HERE = Path(__file__).parent
+_MODELS = [*sorted((_HERE.parent / "examples").glob("*.json")), _HERE / "models" / "everything.json"]
+_MOST_OF_MODELS = 2**28
 _FEED = {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
-_WORDS = ("null", "-1", "1e999", "4294967296", "18446744073709551615", '""', "[]", "{}", "NaN", "0.5", "true")
+_VALUES: tuple[Any, ...] = (
+    *(None, True, False, 0, 1, -1, 2.5, 3, 4, 16, 255, 65536, 2**31, 2**32, 2**32 - 4, 2**63, 2**64, 10**400, 1e308),
+    *(-0.0, "", "A", "nan", "-inf", "FLOAT16", "UINT8", "INT64", "UNKNOWN", "ELEMENT_WISE_SIGN", "deferred", "d.npy"),
+    *("/", "..", "a\0b", "x.png", "x.npy", [], {}, [[]], [1, 2], [4, 0], {"valueCount": 2**32 - 1, "value": 0}),
+    {"sourcePath": "p.png"},
+)
 
 Attack = Callable[[int, dml.Device], str]
 
@@ -70,26 +78,33 @@ def onnx_model(seed: int, device: dml.Device) -> str:
 
 
 def json_model(seed: int, device: dml.Device) -> str:
-    """A damaged DxDispatch file is loaded and run."""
+    """A DxDispatch file with other bytes or other values is loaded and run, or refused by file, line and column."""
     choose = random.Random(seed)
-    text = choose.choice(sorted(_EXAMPLES.glob("*.json"))).read_bytes()
-    for _ in range(choose.randint(1, 3)):
-        offset = choose.randrange(len(text))
-        way = choose.randrange(4)
-        if way == 0:
-            text = text[:offset] + bytes([choose.randrange(256)]) + text[offset + 1 :]
-        elif way == 1:
-            text = text[:offset] + text[offset + choose.randint(1, 40) :]
-        elif way == 2:
-            text = text[:offset] + text[offset : offset + choose.randint(1, 200)] * 2 + text[offset:]
-        else:  # a number, a word or a list becomes something else
-            begin = max(text.rfind(b":", 0, offset), text.rfind(b",", 0, offset), 0) + 1
-            ends = [end for end in (text.find(mark, begin) for mark in (b",", b"}", b"]")) if end >= 0]
-            text = text[:begin] + choose.choice(_WORDS).encode() + text[min(ends, default=begin) :]
+    text = choose.choice(_MODELS).read_bytes()
+    if choose.random() < 0.6:
+        content = json.loads(_MODELS[-1].read_bytes())  # others have comments
+        for _ in range(choose.randint(1, 3)):
+            damage_value(content, choose, _VALUES)
+        text = json.dumps(content).encode()
+    else:
+        data = bytearray(text)
+        for _ in range(choose.randint(1, 3)):
+            damage_bytes(data, choose.randrange(len(data)), choose)
+        text = bytes(data)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.json"
         path.write_bytes(text)
-        run_model(load_model(path), device, Path(folder) / "output", lambda line: None)
+        np.save(path.with_name("d.npy"), np.array([[0, 1], [2, 255]], np.uint8))
+        path.with_name("p.png").write_bytes(b"no picture")
+        try:
+            model = load_model(path)
+            if sum(resource.size_in_bytes for resource in model.resources.values()) > _MOST_OF_MODELS:
+                return "loads"  # which took no memory; running it would, and on a large GPU succeed
+            run_model(model, device, Path(folder) / "output", lambda line: None)
+        except dml.ModelFileError as error:
+            line, column = str(error).removeprefix(f"{path}:").split(":")[:2]
+            assert int(line) >= 1 and int(column) >= 1, error
+            raise
     return "runs"
 
 

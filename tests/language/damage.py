@@ -8,6 +8,8 @@ import struct
 from pathlib import Path
 from typing import Any
 
+from tests.damage import damage_bytes, damage_value
+
 _WORDS = (2**64 - 1, 2**63, 2**60, 2**40, 2**32, 2**31, 2**20, 1, 0, 0x7FC00000, 0x7F800000)
 _STRANGE: tuple[Any, ...] = (
     *(
@@ -71,7 +73,7 @@ def damaged_gguf(contents: bytes, choose: random.Random) -> bytes:
             place = data.find(bytes(3), place) + choose.randint(3, 10)
             data[place : place + 4] = struct.pack("<I", choose.choice(_WORDS) % 2**32)
         else:
-            _damage_bytes(data, offset, choose)
+            damage_bytes(data, offset, choose)
     return bytes(data[: choose.randrange(len(data))] if choose.random() < 0.1 else data)
 
 
@@ -83,7 +85,7 @@ def damage_folder(folder: Path, choose: random.Random, config: str = "genai_conf
         name = choose.choice([name for name in names if (folder / name).exists()])
         content = json.loads((folder / name).read_text(encoding="utf-8"))
         for _ in range(choose.randint(1, 3)):
-            _damage_value(content, choose)
+            damage_value(content, choose, _STRANGE)
         if name == "tokenizer.json" and choose.random() < 0.4:
             content[choose.choice(["normalizer", "pre_tokenizer", "decoder", "padding", "truncation"])] = choose.choice(
                 _PARTS
@@ -103,31 +105,5 @@ def damage_folder(folder: Path, choose: random.Random, config: str = "genai_conf
         data = bytearray(file.read_bytes())
         for _ in range(choose.randint(1, 4)):
             most = choose.choice([len(data), min(len(data), 2000)])  # what describes the rest stands first
-            _damage_bytes(data, choose.randrange(most), choose)
+            damage_bytes(data, choose.randrange(most), choose)
         file.write_bytes(data[: choose.randrange(len(data))] if choose.random() < 0.2 else data)
-
-
-def _damage_bytes(data: bytearray, offset: int, choose: random.Random) -> None:
-    way = choose.randrange(3)
-    if way == 0 and offset < len(data):
-        data[offset] ^= 1 << choose.randrange(8)
-    elif way == 1:
-        del data[offset : offset + choose.randint(1, 9)]
-    else:
-        data[offset:offset] = choose.randbytes(choose.randint(1, 9))
-
-
-def _damage_value(content: Any, choose: random.Random) -> None:
-    """Something inside of a JSON value is missing, or something else."""
-    while isinstance(content, (dict, list)) and content:
-        keys: list[Any] = list(content) if isinstance(content, dict) else list(range(len(content)))
-        key = choose.choice(keys)
-        inside = content[key]
-        if choose.random() < 0.5 and isinstance(inside, (dict, list)) and inside:
-            content = inside
-        elif choose.random() < 0.3:
-            del content[key]
-            return
-        else:
-            content[key] = choose.choice(_STRANGE)
-            return

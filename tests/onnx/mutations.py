@@ -15,6 +15,7 @@ from onnx import TensorProto
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from tests.damage import damage_bytes
 from tests.onnx import decoder
 from tests.onnx.models import model, two_branches
 
@@ -87,18 +88,7 @@ def damaged(seed: int) -> bytes:
 def _flipped(contents: bytes, choose: random.Random) -> bytes:
     data = bytearray(contents)
     for _ in range(choose.randint(1, 4)):
-        offset = choose.randrange(len(data))
-        way = choose.randrange(4)
-        if way == 0:
-            data[offset] ^= 1 << choose.randrange(8)
-        elif way == 1:
-            data[offset] = choose.randrange(256)
-        elif way == 2:
-            del data[offset : offset + choose.randint(1, 8)]
-        else:
-            data[offset:offset] = bytes(choose.randrange(256) for _ in range(choose.randint(1, 8)))
-        if not data:
-            break
+        damage_bytes(data, choose.randrange(len(data)), choose)
     return bytes(data)
 
 
