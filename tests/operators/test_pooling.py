@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from dmlvk.operators import OPERATORS
 from dmlvk.runtime import shader_forms
 from tests.operators.differences import differences
 from tests.operators.test_products import on_llvmpipe
-from tests.targets import all_compute_as_gpus
 
 WINDOWS: dict[str, Any] = {
     "dimension_count": 2,
@@ -30,51 +28,6 @@ WINDOWS: dict[str, Any] = {
     "start_padding": (0, 0),
     "end_padding": (0, 0),
 }
-
-
-def _average(sizes: tuple[int, ...], output: tuple[int, ...], **more: Any) -> dml.OperatorDesc:
-    members = {**WINDOWS, "include_padding": False, **more}
-    return dml.AveragePooling(
-        input_tensor=dml.TensorDesc(dml.FLOAT32, sizes), output_tensor=dml.TensorDesc(dml.FLOAT32, output), **members
-    )
-
-
-def test_averages_of_huge_numbers_do_not_overflow_and_cancellation_loses_nothing(benches: list[Workbench]) -> None:
-    lines = [[3e38] * 4, [1e30, 1.0, -1e30, 3.0], [2.0**-126] * 4, [1e38, 2.0**-126, -1e38, 0]]
-    rows = np.array(lines, np.float32)
-    desc = _average((1, 4, 1, 4), (1, 4, 1, 1), window_size=(1, 4))
-    for bench in benches:
-        got = bench.device.run(desc, {"InputTensor": rows.reshape(1, 4, 1, 4)})["OutputTensor"].ravel()
-        assert got[:3].tolist() == [np.float32(3e38), 1.0, np.float32(2.0**-126)]
-        assert abs(float(got[3])) < 2.0**-40 * 1e38
-
-
-@pytest.mark.parametrize("as_gpu", [False, True], ids=["own", "as GPU"])
-@pytest.mark.parametrize("taps", [3, 7, 49, 250])
-def test_float16_averages_are_correctly_rounded(
-    benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, taps: int, as_gpu: bool
-) -> None:
-    """Of whole inputs; several invocations of a GPU share one of 17 elements and more."""
-    random = np.random.default_rng(taps)
-    values = random.integers(0, 0x7C00, (1, 64, 1, taps)).astype(np.uint16)
-    values |= (random.integers(0, 2, values.shape) << 15).astype(np.uint16)
-    values[:, ::2] = (values[:, ::2] & 0x83FF) | 0x3C00  # many sums halfway between two numbers, and near that
-    halves = values.view(np.float16)
-    desc = dml.AveragePooling(
-        input_tensor=dml.TensorDesc(dml.FLOAT16, halves.shape),
-        output_tensor=dml.TensorDesc(dml.FLOAT16, (1, 64, 1, 1)),
-        **{**WINDOWS, "window_size": (1, taps)},
-        include_padding=True,
-    )
-    means = [sum(map(Fraction, map(float, row)), Fraction(0)) / taps for row in halves[0, :, 0]]
-    all_compute_as_gpus(monkeypatch, as_gpus=as_gpu)
-    for bench in on_llvmpipe(benches) if as_gpu else benches:
-        with dml.Device(bench.device.info.index) as anew:
-            got = anew.run(desc, {"InputTensor": halves})["OutputTensor"].ravel()
-        for number, mean in zip(got, means, strict=True):
-            neighbours = [number, np.nextafter(number, np.float16(np.inf)), np.nextafter(number, np.float16(-np.inf))]
-            errors = [abs(Fraction(float(n)) - mean) for n in neighbours if np.isfinite(n)]
-            assert errors[0] == min(errors)
 
 
 @pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16, dml.INT32, dml.UINT16], ids=str)
@@ -185,108 +138,9 @@ def test_maxima_of_whole_inputs_have_the_bits_of_windows(
         assert got.tobytes() == expected.tobytes()
 
 
-@_LAYOUTS
-@pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=str)
-def test_means_and_norms_of_whole_inputs(
-    benches: list[Workbench], strides: tuple[int, ...] | None, data_type: dml.DataType
-) -> None:
-    """With sums that overflow on their way, that cancel, and that have infinities and NaN."""
-    x = np.random.default_rng(6).standard_normal(_WHOLE).astype(data_type.numpy_dtype)
-    x[0, 1, :, ::2] = np.finfo(x.dtype).max
-    x[0, 2, ::2], x[0, 2, 1::2] = 1.5, -1.5
-    x[1, 0, 3, 4], x[1, 1, 5, 6], x[1, 2] = np.inf, np.nan, -0.0
-    rows = x.astype(np.longdouble).reshape(2, 3, -1)
-    descs = {
-        "mean": _of_whole_input(dml.AveragePooling, data_type, strides, include_padding=True),
-        "L1": _of_whole_input(dml.LpPooling, data_type, strides, p=1),
-        "L2": _of_whole_input(dml.LpPooling, data_type, strides, p=2),
-    }
-    with np.errstate(over="ignore", invalid="ignore"):
-        whole = {"mean": rows.mean(axis=2), "L1": np.abs(rows).sum(axis=2), "L2": np.sqrt((rows**2).sum(axis=2))}
-        for bench in benches:
-            for name, desc in descs.items():
-                got = bench.device.run(desc, {"InputTensor": x})["OutputTensor"].reshape(2, 3)
-                expected = whole[name].astype(x.dtype)
-                close = np.isclose(got, expected, rtol=1e-3 if x.itemsize == 2 else 2e-7, atol=0, equal_nan=True)
-                assert close.all() and not np.signbit(got[1, 2]), (name, got, expected)
-
-
-_GEOMETRIES: dict[str, dict[str, Any]] = {
-    "apart": {"strides": (2, 3), "window_size": (2, 2), "start_padding": (0, 0), "end_padding": (0, 0)},
-    "overlapping": {"strides": (1, 2), "window_size": (3, 4), "start_padding": (0, 0), "end_padding": (0, 0)},
-    "padded": {"strides": (2, 1), "window_size": (3, 3), "start_padding": (1, 2), "end_padding": (2, 0)},
-}
-
-
 def run(bench: Workbench, desc: dml.OperatorDesc, **inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
     (result,) = bench.device.run(desc, inputs).values()
     return result
-
-
-@pytest.mark.parametrize("include_padding", [False, True])
-@pytest.mark.parametrize("name", _GEOMETRIES)
-def test_it_is_the_transposed_map_of_the_forward_operator(
-    benches: list[Workbench], name: str, include_padding: bool
-) -> None:
-    """The product of g with the means of x is that of x with the gradient, for all g and x."""
-    members = {**_GEOMETRIES[name], "dimension_count": 2, "include_padding": include_padding}
-    geometry = _GEOMETRIES[name]
-    sizes = (2, 3, 8, 9)
-    pooled = tuple(
-        (size + start + end - window) // stride + 1
-        for size, start, end, window, stride in zip(
-            sizes[2:],
-            *(geometry[key] for key in ("start_padding", "end_padding", "window_size", "strides")),
-            strict=True,
-        )
-    )
-    source, means = dml.TensorDesc(dml.FLOAT32, sizes), dml.TensorDesc(dml.FLOAT32, (2, 3, *pooled))
-    forward = dml.AveragePooling(input_tensor=source, output_tensor=means, **members)
-    backward = dml.AveragePoolingGrad(input_gradient_tensor=means, output_gradient_tensor=source, **members)
-    random = np.random.default_rng(5)
-    x = random.standard_normal(sizes).astype(np.float32)
-    g = random.standard_normal(means.sizes).astype(np.float32)
-    for bench in benches:
-        made = run(bench, forward, InputTensor=x).astype(np.float64)
-        gradient = run(bench, backward, InputGradientTensor=g).astype(np.float64)
-        magnitude = np.sum(np.abs(made * g)) + np.sum(np.abs(gradient * x))
-        assert abs(np.sum(made * g) - np.sum(gradient * x)) <= 2.0**-22 * magnitude, bench.device.info.name
-
-
-_MAXIMA: dict[str, Any] = {"dimension_count": 2, "strides": (1, 1), "window_size": (2, 2), "dilations": (1, 1)}
-
-
-@pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=str)
-@pytest.mark.parametrize("dilations", [(1, 1), (2, 3)], ids=str)
-def test_gradients_go_to_the_elements_that_the_indices_of_maxima_name(
-    benches: list[Workbench], dilations: tuple[int, int], data_type: dml.DataType
-) -> None:
-    """Equal maxima, both zeros, NaN among numbers and alone, infinities, and windows of nothing but padding."""
-    sizes = (2, 2, 9, 11)
-    members = {
-        **_MAXIMA, "dilations": dilations, "window_size": (2, 3), "start_padding": (4, 7), "end_padding": (3, 0)
-    }  # fmt: skip
-    extents = [(window - 1) * apart for window, apart in zip((2, 3), dilations, strict=True)]
-    windows = (2, 2, 9 + 7 - extents[0], 11 + 7 - extents[1])
-    source, maxima = dml.TensorDesc(data_type, sizes), dml.TensorDesc(data_type, windows)
-    forward = dml.MaxPooling2(
-        input_tensor=source, output_tensor=maxima, output_indices_tensor=dml.TensorDesc(dml.UINT64, windows), **members
-    )
-    desc = dml.MaxPoolingGrad(
-        input_tensor=source, input_gradient_tensor=maxima, output_gradient_tensor=source, **members
-    )
-    random = np.random.default_rng(6)
-    x = random.choice([0.0, -0.0, np.nan, -np.nan, -np.inf, -1.0, 1.0], sizes).astype(data_type.numpy_dtype)
-    x[1, 1] = np.nan
-    gradients = random.integers(-9, 10, windows).astype(data_type.numpy_dtype)  # whose sums are exact
-    for bench in benches:
-        indices = bench.device.run(forward, {"InputTensor": x})["OutputIndicesTensor"].ravel()
-        is_inside = indices != np.iinfo(np.uint64).max
-        assert not is_inside.all() and is_inside.any()
-        expected = np.zeros(x.size, x.dtype)
-        np.add.at(expected, indices[is_inside], gradients.ravel()[is_inside])
-        got = run(bench, desc, InputTensor=x, InputGradientTensor=gradients)
-        assert np.array_equal(got.ravel(), expected), bench.device.info.name
 
 
 def test_gradients_of_maxima_are_the_differences_of_the_forward_operator(benches: list[Workbench]) -> None:
@@ -368,12 +222,6 @@ def test_averages_take_all_of_a_large_window(benches: list[Workbench], window: t
     assert np.allclose(got.ravel(), values.mean((2, 3), np.float64).ravel(), rtol=CLOSE, atol=0)
 
 
-def test_averages_of_half_precision_whose_words_hold_two_windows(benches: list[Workbench]) -> None:
-    values = _values((200, 200), np.float16, 3)
-    got = _pooled(benches, "AVERAGE_POOLING", values, (200, 200), include_padding=False)
-    assert np.allclose(got.ravel(), values.mean((2, 3), np.float64).ravel(), rtol=2.0**-10, atol=0)
-
-
 def test_averages_over_padding_of_overlapping_large_windows(benches: list[Workbench]) -> None:
     values = _values((299, 300))
     members = {"include_padding": True, "start_padding": (1, 1), "end_padding": (1, 0)}
@@ -383,30 +231,6 @@ def test_averages_over_padding_of_overlapping_large_windows(benches: list[Workbe
         [padded[..., row : row + 300, column : column + 300].mean((2, 3)) for column in range(2)] for row in range(2)
     ]
     assert np.allclose(got, np.moveaxis(np.array(means), (0, 1), (2, 3)), rtol=CLOSE, atol=0)
-
-
-@pytest.mark.parametrize("factor", [2.0**100, 2.0**-110], ids=["large", "small"])
-def test_large_windows_whose_elements_must_be_scaled(benches: list[Workbench], factor: float) -> None:
-    values = _values((300, 300)) * np.float32(factor)
-    exact = values.astype(np.float64)
-    averages = _pooled(benches, "AVERAGE_POOLING", values, (300, 300), include_padding=False)
-    assert np.allclose(averages.ravel(), exact.mean((2, 3)).ravel(), rtol=CLOSE, atol=0)
-    norms = _pooled(benches, "LP_POOLING", values, (300, 300), p=2)
-    assert np.allclose(norms.ravel(), np.sqrt((exact**2).sum((2, 3))).ravel(), rtol=CLOSE, atol=0)
-
-
-@pytest.mark.parametrize(
-    ("specials", "expected"),
-    [((np.inf,), np.inf), ((-np.inf,), -np.inf), ((-np.inf, np.inf), np.nan), ((np.nan,), np.nan)],
-    ids=["infinity", "negative", "both", "nan"],
-)
-def test_infinities_at_either_end_of_a_large_window(
-    benches: list[Workbench], specials: tuple[float, ...], expected: float
-) -> None:
-    values = _values((300, 300), channels=1)
-    values.ravel()[[0, -1][-len(specials) :]] = specials
-    got = _pooled(benches, "AVERAGE_POOLING", values, (300, 300), include_padding=False)
-    assert np.array_equal(got.ravel(), np.array([expected], np.float32), equal_nan=True)
 
 
 @pytest.mark.parametrize("p", [1, 2, 3])

@@ -63,24 +63,6 @@ class OperatorFacts:
     most_effective_dimensions: int | None
     support: dict[str, dict[str, TensorFacts]]  # by feature level and member name, by rising level
 
-    def support_at(self, level: str) -> dict[str, TensorFacts] | None:
-        """The table that holds at a level, or ``None`` before the operator came."""
-        labels = self._table_at(level)
-        return None if labels is None else self.support[labels]
-
-    def groups_at(self, level: str) -> list[list[str]]:
-        """The groups that must agree in data type at a level only, beside ``same_data_type``."""
-        return self.same_data_type_at.get(self._table_at(level) or "", [])
-
-    def level_that_lifts(self, level: str) -> str:
-        """The table after the one that holds at a level."""
-        tables = list(self.support)
-        return tables[tables.index(self._table_at(level) or "") + 1]
-
-    def _table_at(self, level: str) -> str | None:
-        labels = [label for label in self.support if FEATURE_LEVELS[label] <= FEATURE_LEVELS[level]]
-        return labels[-1] if labels else None
-
     def tensors(self) -> list[str]:
         """Names of the tensor members, and of arrays of tensors, in order."""
         return [member["name"] for member in self.members if member["type"] in ("tensor", "tensors")]
