@@ -24,6 +24,8 @@ from tests.operators.test_cooperative_floats import (
     FLAT,
     LARGE,
     LARGE_OF_PARTS,
+    LOW,
+    LOWEST,
     SHORT,
     SMALL,
     SMALL_OF_PARTS,
@@ -89,10 +91,12 @@ def test_the_choice() -> None:
         ((4096, 768, 768), [_name(FLAT)]),  # 258 tiles: two for almost every core
         ((4096, 768, 3072), [_name(LARGE)]),  # 768 tiles: three turns of two for each core
         ((512, 4096, 4096), [_name(ALONE)]),  # 128 tiles: almost as many as cores
-        ((512, 512, 512), [_name(SMALL)]),
-        ((17, 64, 4096), [_name(SMALL)]),
-        ((256, 16384, 256), [_name(SMALL), "gemm.float16.sums"]),  # side by side
-        ((196, 1536, 384), [_name(SHORT), "gemm.float16.sums"]),  # 24 tiles
+        ((1024, 3072, 768), [_name(SMALL)]),  # 192 tiles
+        ((784, 768, 192), [_name(LOW)]),  # 39 of these
+        ((17, 64, 4096), [_name(LOWEST)]),
+        ((196, 1536, 384), [_name(LOWEST)]),
+        ((256, 16384, 256), [_name(LOWEST), "gemm.float16.sums"]),  # side by side
+        ((64, 3072, 256), [_name(SHORT), "gemm.float16.sums"]),  # 16 of the smallest tiles
     ):
         assert _chosen(gemm_desc(dml.FLOAT16, *shape)) == names
     product = matrix.gemm_product(gemm_desc(dml.FLOAT16, 512, 4096, 4096), with_eights=True)

@@ -43,7 +43,7 @@ from tests.operators.test_products import gemm_desc, on_llvmpipe
 Array = npt.NDArray[Any]
 
 VARIANTS = {variant.name: variant for variant in matrix_variants() if variant.source == FLOATS_SOURCE}
-LARGE, ALONE, FLAT, SMALL, SHORT, *WINDOWS = [
+LARGE, ALONE, FLAT, SMALL, LOW, LOWEST, SHORT, *WINDOWS = [
     tile for tile in COOPERATIVE if dml.FLOAT16 in tile.types and tile.subgroup_size == 32
 ]
 LARGE_OF_PARTS, SMALL_OF_PARTS = [tile for tile in COOPERATIVE if dml.FLOAT32 in tile.types]
@@ -246,7 +246,7 @@ def test_what_a_graph_has_behind_a_product_is_computed_with_it(
     benches: list[Workbench], imitated: Callable[[MatrixTile, int], None], words: str, terms: int
 ) -> None:
     """In one kernel, with the bits of the operators one by one, whatever is infinite or NaN."""
-    imitated(SMALL, PARALLEL)
+    imitated(SHORT, PARALLEL)
     device = on_llvmpipe(benches)[0].device
     random = np.random.default_rng(35)
     sizes = {"x": (2, 11, terms), "w": (terms, 40), "bias": (1, 1, 40), "residual": (2, 11, 40)}
@@ -274,7 +274,7 @@ def test_gelu_behind_a_product_is_within_its_stated_error(
     benches: list[Workbench], imitated: Callable[[MatrixTile, int], None]
 ) -> None:
     """Of numbers of all magnitudes and both signs, which a matrix of ones and zeros leaves as they are."""
-    imitated(SMALL, SEQUENTIAL)
+    imitated(LOWEST, SEQUENTIAL)
     device = on_llvmpipe(benches)[0].device
     every = np.arange(0, 2**16, 11, np.uint16).view(np.float16)
     numbers = every[np.isfinite(every)][: len(every) // 17 * 16].reshape(-1, 16)
@@ -297,7 +297,7 @@ def test_gelu_behind_a_product_is_within_its_stated_error(
 @pytest.mark.parametrize(
     ("tile", "come"),
     [
-        (SMALL, SEQUENTIAL),
+        (SHORT, SEQUENTIAL),
         (SHORT, PARALLEL),
         (SMALL_OF_PARTS, SEQUENTIAL),
         pytest.param(SMALL_OF_PARTS, PARALLEL, marks=pytest.mark.sweep),
@@ -422,7 +422,7 @@ def test_patches_are_multiplied_as_a_matrix(
     filters: tuple[int, ...],
 ) -> None:
     """With a bias and RELU, an infinite weight, and elements behind the last whole window."""
-    imitated(SMALL, SEQUENTIAL)
+    imitated(LOW, SEQUENTIAL)
     random = np.random.default_rng(36)
     relu = dml.fused_activation("ACTIVATION_RELU")
     desc = convolution_desc(dml.FLOAT16, sizes, filters, strides=filters[2:], bias=True, fused=relu)

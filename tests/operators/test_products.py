@@ -22,6 +22,7 @@ from dmlvk.kernels.products import matrix, matrix_choice
 from dmlvk.kernels.products.convolution import convolution_product
 from dmlvk.kernels.products.matrix_choice import Choice, Work
 from dmlvk.kernels.products.matrix_tiles import (
+    DEPTHWISE,
     EIGHT_ROWS,
     LARGE_FUSED,
     MEDIUM,
@@ -251,6 +252,7 @@ def test_convolutions_in_tiles(
 
 
 @pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=["float32", "float16"])
+@pytest.mark.parametrize("is_wide", [True, False], ids=["four columns", "one column"])
 @pytest.mark.parametrize(
     ("sizes", "window", "options"),
     [
@@ -267,6 +269,7 @@ def test_depthwise_convolutions_load_channels_that_lie_last_together(
     window: tuple[int, ...],
     options: dict[str, Any],
     data_type: DataType,
+    is_wide: bool,
 ) -> None:
     """Edges that no block divides, and what is not finite, denormal or zero."""
     all_compute_as_gpus(monkeypatch, registers=255)
@@ -274,7 +277,10 @@ def test_depthwise_convolutions_load_channels_that_lie_last_together(
     desc = dataclasses.replace(
         packed, input_tensor=channels_last(packed.input_tensor), output_tensor=channels_last(packed.output_tensor)
     )
-    assert lower(desc, GPU).steps[-1].kernel.variant.endswith(".depthwise")
+    fewest = 0 if is_wide else 2**31
+    tiles = tuple(dataclasses.replace(tile, fewest_groups=fewest) for tile in DEPTHWISE[data_type])
+    monkeypatch.setattr(matrix_choice, "DEPTHWISE", {data_type: tiles})
+    assert lower(desc, GPU).steps[-1].kernel.variant.endswith(".depthwise.4" if is_wide else ".depthwise.1")
     random = np.random.default_rng(3)
     inputs = {
         "InputTensor": values("special", sizes, data_type, random),

@@ -114,7 +114,8 @@ def choose(work: Work, target: Target) -> Choice:
     is_short = work.terms <= SEGMENT
     is_convolution = work.family == "convolution" and work.gives_results
     if is_convolution and is_short and work.is_depthwise and not target.is_cpu:
-        return Choice(DEPTHWISE[work.data_type], ONE_SEGMENT)
+        wide, narrow = DEPTHWISE[work.data_type]
+        return Choice(wide if work.groups(wide) >= wide.fewest_groups else narrow, ONE_SEGMENT)
     if is_convolution and is_short and work.rows <= _ROWS_FOR_WINDOWS and not target.is_cpu:
         tile = WINDOWS if work.plane is None else PLANES[int(work.plane[1] % 4 > 0)]
         if work.terms <= _FEW_TERMS or work.groups(tile) * tile.invocations >= _MANY_INVOCATIONS:
@@ -170,7 +171,7 @@ def _cooperative_tiles_for(work: Work, target: Target) -> list[MatrixTile]:
         for tile in tiles
         if (tile.rows <= tiles[-1].rows or 2 * work.rows > tile.rows)
         and (tile.is_as_large_as(tiles[-1]) or 2 * work.columns > tile.columns)
-        and (tile.rows >= tiles[-1].rows or work.rows <= tile.rows)
+        and (work.family == "gemm" or tile.rows >= tiles[-1].rows or work.rows <= tile.rows)
         and tile.shared_memory <= target.shared_memory
         and tile.invocations <= target.work_group_size
         and (work.left_along_terms or tile.invocations % (tile.rows // _EIGHT) == 0)  # or rows are not loaded evenly

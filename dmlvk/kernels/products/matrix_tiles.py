@@ -202,18 +202,19 @@ def _planes(name: str, block: tuple[int, int], invocations: int) -> MatrixTile:
     return MatrixTile(name, 1, results, invocations, 0, source, defines, 0, ("convolution",), block=block)
 
 
-def _depthwise(data_type: DataType, columns: int, invocations: int) -> MatrixTile:
+def _depthwise(data_type: DataType, columns: int, invocations: int, fewest_groups: int = 0) -> MatrixTile:
     """A tile of ``shaders/patterns/products/matrix_depthwise.glsl``: 16 bytes of channels of so many places."""
     channels, block = 128 // data_type.size_in_bits, (1, columns)
     defines = (("BLOCK_COLUMNS", f"{columns}u"), ("INVOCATIONS", f"{invocations}u"))
     return MatrixTile(
-        "depthwise",
+        f"depthwise.{columns}",
         1,
         columns * invocations,
         invocations,
         0,
         "matrix/depthwise.comp",
         defines,
+        fewest_groups,
         families=("convolution",),
         block=block,
         types=(data_type,),
@@ -358,6 +359,9 @@ _FEWEST_BY_SEGMENTS = CORES // 2  # Work groups from which on tiles of those are
 
 _LONG_SEGMENT = 16384  # Of large tiles of FLOAT16, whose totals are too many for registers
 
+_SEGMENT_OF_FEW = 4096
+"""Of small tiles: where these are few, so many terms in a row take as long as the launch that adds segments of them."""
+
 _LONG_SEGMENT_OF_PARTS = 4096
 """The same of FLOAT32, whose results have no rounding to FLOAT16 behind which errors of sums are lost."""
 
@@ -384,7 +388,9 @@ COOPERATIVE = (
     _of_halves(128, (64, 64), 350, 2),
     _of_halves(128, (64, 32), 284, 1),
     _of_halves(96, (48, 64), 330, 2),
-    _cooperative("gemm", DataType.FLOAT16, (64, 64, 64), (32, 32), SEGMENT, _FEWEST_BY_SEGMENTS),
+    _cooperative("gemm", DataType.FLOAT16, (64, 64, 64), (32, 32), _LONG_SEGMENT),
+    _cooperative("gemm", DataType.FLOAT16, (32, 64, 64), (16, 32), _SEGMENT_OF_FEW, CORES // 2),
+    _cooperative("gemm", DataType.FLOAT16, (16, 64, 128), (16, 16), _SEGMENT_OF_FEW, CORES // 4),
     _cooperative("gemm", DataType.FLOAT16, (64, 64, 64), (32, 32), _SHORT_SEGMENT),
     _cooperative("convolution", DataType.FLOAT16, (128, 64, 32), (64, 32), _LONG_SEGMENT, 2 * _COOPERATIVE_GROUPS),
     _cooperative("convolution", DataType.FLOAT16, (128, 64, 32), (32, 32), _LONG_SEGMENT),
@@ -480,8 +486,9 @@ PLANES = (_planes("planes_of_fours", (4, 4), 128), _planes("planes", (4, 2), 128
 """The same where windows overlap: what each invocation loads serves all windows that see it. The first is for outputs
 whose rows are whole fours."""
 
-DEPTHWISE = {data_type: _depthwise(data_type, 4, 64) for data_type in TYPES}
-"""For depthwise convolutions whose channels lie behind one another."""
+DEPTHWISE = {data_type: (_depthwise(data_type, 4, 64, 4 * CORES), _depthwise(data_type, 1, 32)) for data_type in TYPES}
+"""For depthwise convolutions whose channels lie behind one another; the latter for so few results that invocations with
+four columns would leave most of a GPU idle: two thirds of the time on an NVIDIA H200."""
 
 _BLOCKS = (("wide", 16, 16), ("blocks", 8, 8), ("small", 4, 4))
 
@@ -511,7 +518,7 @@ TILES = (
     *FEW_CHANNELS,
     WINDOWS,
     *PLANES,
-    *DEPTHWISE.values(),
+    *(tile for tiles in DEPTHWISE.values() for tile in tiles),
     *ON_PROCESSORS,
     *ON_PROCESSORS_OF_A_SHAPE,
     *ON_NAIVE_PROCESSORS,

@@ -232,7 +232,7 @@ class Assembly:
         if not tensor.is_packed or tensor.shape != desc.output_tensor.sizes:
             return None
         cut = desc.input_tensor
-        return Tensor(self, whole, tensor.element, cut.sizes, cut.element_strides), desc
+        return Tensor(self, whole, tensor.element, tuple(cut.sizes), tuple(cut.element_strides)), desc
 
     def _tensor(self, source: DeviceSource, new: New) -> Tensor:
         return Tensor(self, source, new.element, new.shape, packed_strides(new.shape))
