@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
 
 import pytest
 
@@ -13,7 +12,6 @@ from dmlvk.bench.tasks import OPERATORS_WITH_TASKS
 from dmlvk.conformance.cases import ValueCase, attribute_sets, axes_attributes, sweep_sets, value_cases
 from dmlvk.conformance.execution import LAYOUTS, describe, layout_of
 from dmlvk.conformance.references.registry import reference
-from dmlvk.datatypes import DataType
 from dmlvk.errors import UnsupportedError
 from dmlvk.kernels import lowering, registry
 from dmlvk.kernels.catalog import all_variants
@@ -21,13 +19,11 @@ from dmlvk.kernels.target import CPU, GPU
 from dmlvk.kernels.variants import (
     ACCESS_ORDERS,
     CONVERSION_VARIANT_NAME,
-    ROW_ACCESS_ORDERS,
     lanes,
     lookup_variant_name,
-    optional_members,
     regular_variants,
 )
-from dmlvk.operators import OPERATORS, REGULAR_OPERATORS, FeatureLevel, OperatorDesc, check_operator
+from dmlvk.operators import OPERATORS, FeatureLevel, check_operator
 from scripts.shader_tools.project import SHADERS
 from tests.targets import kernel_of
 
@@ -64,32 +60,6 @@ def test_declared_and_tested_are_the_same() -> None:
     assert tested == regular, f"untested {sorted(regular - tested)}, undeclared {sorted(tested - regular)}"
 
 
-def test_every_supported_combination_of_data_types_is_a_case() -> None:
-    """Counted from the support tables, by another way than the cases are made."""
-    for name, desc_class in REGULAR_OPERATORS.items():
-        optional = {field.attribute for field in desc_class.fields if field.optional}
-        combinations = set()
-        for table in desc_class.declaration.support:
-            kept_or_not = [(False, True) if member in optional else (True,) for member in table.data_types]
-            for choice in itertools.product(*table.data_types.values()):
-                types = dict(zip(table.data_types, choice, strict=True))
-                if _may_meet(desc_class, types):
-                    for kept in itertools.product(*kept_or_not):
-                        combinations.add(tuple(itertools.compress(types.items(), kept)))
-        tested = [case.data_types for case in value_cases() if case.desc_class is desc_class]
-        assert set(tested) == combinations, name
-        assert len(tested) == len(combinations) > 0, name
-
-
-def _may_meet(desc_class: type[OperatorDesc], types: Mapping[str, DataType]) -> bool:
-    """Whether data types agree where they must, and follow from others where they must."""
-    agree = all(types[group[0]] is types[member] for group in desc_class.same_data_type for member in group)
-    return agree and all(
-        types[rule.member] is (rule.exceptions.get(types[rule.source]) or types[rule.source])
-        for rule in desc_class.declaration.data_type_rules
-    )
-
-
 def test_case_names_are_unique() -> None:
     names = [case.name for case in value_cases()]
     assert len(set(names)) == len(names)
@@ -104,36 +74,6 @@ def test_variant_names_are_unique_and_sorted() -> None:
     for variant in variants:
         assert (SHADERS / variant.source).is_file(), variant
         assert len(dict(variant.defines)) == len(variant.defines), f"{variant.name} defines a macro twice"
-
-
-def test_the_number_of_variants_follows_from_the_declarations() -> None:
-    """Moved values count by width: IF has 4 of them. The optional members double the variants."""
-    counts = dict.fromkeys([*REGULAR_OPERATORS, OWN.upper(), "LOOKUP", "FLOAT16_FROM_FLOAT32"], 0)
-    for variant in regular_variants():
-        counts[variant.name.split(".")[0].upper()] += 1
-    expected = {
-        "ACTIVATION_SOFTMAX": 2 * len(ROW_ACCESS_ORDERS),
-        "ELEMENT_WISE_ADD1": 2 * 16 * len(ACCESS_ORDERS),
-        "ELEMENT_WISE_BIT_AND": 4 * len(ACCESS_ORDERS),
-        "ELEMENT_WISE_BIT_COUNT": 4 * 2 * len(ACCESS_ORDERS),
-        "ELEMENT_WISE_CLIP": (10 + 8) * len(ACCESS_ORDERS),
-        "ELEMENT_WISE_CLIP1": 0,  # computed as CLIP
-        "ELEMENT_WISE_POW": 2 * (4 * len(ACCESS_ORDERS) + 60 * 2),  # with integers in fewer ways
-        "ELEMENT_WISE_IDENTITY": (4 + 8) * len(ACCESS_ORDERS),
-        "ELEMENT_WISE_IF": 4 * len(ACCESS_ORDERS),
-        "ELEMENT_WISE_LOGICAL_GREATER_THAN": 10 * 2 * len(ACCESS_ORDERS),
-        "ELEMENT_WISE_QUANTIZE_LINEAR": 3 * 2 * 2 * len(ACCESS_ORDERS),
-        "ELEMENT_WISE_QUANTIZED_LINEAR_ADD": 2**3 * 2**3 * len(ACCESS_ORDERS),
-        "ELEMENT_WISE_ROUND": 2 * len(ACCESS_ORDERS),
-        "ELEMENT_WISE_ROUND_BFLOAT16": len(ACCESS_ORDERS),
-        "ELEMENT_WISE_SIGN": 10 * len(ACCESS_ORDERS),
-        "ELEMENT_WISE_THRESHOLD": 8 * 2 * len(ACCESS_ORDERS),
-        "LOOKUP": len(ACCESS_ORDERS),
-        "FLOAT16_FROM_FLOAT32": 1,
-    }
-    assert {name: counts[name] for name in expected} == expected
-    assert optional_members(REGULAR_OPERATORS["ELEMENT_WISE_THRESHOLD"]) == ("scale_bias",)
-    assert optional_members(REGULAR_OPERATORS["ELEMENT_WISE_QUANTIZE_LINEAR"]) == ("zero_point_tensor",)
 
 
 def test_a_packed_invocation_owns_whole_words() -> None:
