@@ -47,10 +47,6 @@ _UNDEFINED = re.compile(
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
-RUN_TIME_SOURCES = ("patterns/elementwise/fused_operands.glsl",)
-"""What only kernels include that are put together for graphs (dmlvk/graphs/fusion); their tests lint them."""
-
-
 def lint_sources(tree: SourceTree, variants: Sequence[Variant]) -> list[Finding]:
     """Return what is wrong with the sources.
 
@@ -94,7 +90,7 @@ def _all_findings(tree: SourceTree, variants: Iterable[Variant]) -> Iterator[Fin
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         yield from itertools.chain.from_iterable(pool.map(functools.partial(_undefined_macros, tree), chosen))
     for path in tree.paths():
-        if path not in used and path not in RUN_TIME_SOURCES:
+        if path not in used:
             yield Finding("sources", "unused-source", f"{root}/{path}", 0)
             continue
         code = _code(tree, path)

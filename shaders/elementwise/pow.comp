@@ -12,31 +12,11 @@
 #include "saturation.glsl"
 
 // Integers to the power of floats, and any with a ScaleBias, take thousands of instructions for each lane: they go into a loop on GPUs, too.
-#define float32 0
-#define float16 1
-#define int64 2
-#define int32 2
-#define int16 2
-#define int8 2
-#define uint64 2
-#define uint32 2
-#define uint16 2
-#define uint8 2
-#if INPUT_0 == 2 && (INPUT_1 != 2 || HAS_SCALE_BIAS)
+#if defined(INPUT_0_IS_INTEGER) && (!defined(INPUT_1_IS_INTEGER) || HAS_SCALE_BIAS)
 #define ELEMENTS_IN_LOOP
 #undef FOR_EACH_LANE
 #define FOR_EACH_LANE(DO) { FOR_EACH_LANE_IN_LOOP(DO) }
 #endif
-#undef float32
-#undef float16
-#undef int64
-#undef int32
-#undef int16
-#undef int8
-#undef uint64
-#undef uint32
-#undef uint16
-#undef uint8
 
 // Powers of integers by floats are saturated, those by integers wrap when they are stored.
 #define BOUNDED_BY_f32(power) SATURATED(OUTPUT)(power)

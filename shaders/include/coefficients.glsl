@@ -9,7 +9,7 @@
 
 #include "error_free.glsl"
 
-// Only kernels of several operators have more than one output (fused_operands.glsl).
+// Only kernels of several operators have more than one output (elementwise_operands.glsl).
 #ifndef FURTHER_OUTPUT_COUNT
 #define FURTHER_OUTPUT_COUNT 0
 #endif

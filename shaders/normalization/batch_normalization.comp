@@ -1,7 +1,7 @@
 // The second step of BATCH_NORMALIZATION: FusedActivation((x - mean) * factor + bias), each step rounded to FLOAT32; of FLOAT16 tensors the
 // last result is rounded once more.
 #include "fused_activation.glsl"
-#include "elementwise/four_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "shifted_and_scaled.glsl"
 #include "widening.glsl"
 

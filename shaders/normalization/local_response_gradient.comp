@@ -1,7 +1,7 @@
 // The last step of LOCAL_RESPONSE_NORMALIZATION_GRAD: g / D^Beta - x * sum, each step rounded to float32; of FLOAT16 tensors the result
 // is rounded once more.
 #define LONG_OPERATION
-#include "elementwise/four_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "division.glsl"
 #include "power.glsl"

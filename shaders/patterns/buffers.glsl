@@ -69,6 +69,24 @@ uint invocation_index() {
     return work_group_index() * 256u + index_in_group();
 }
 
+// A function (word, bits, mask) that stores the bits of a word which the mask selects. Others stay as they are, also where other invocations store
+// theirs at the same moment.
+#define STORES_BITS(name, words) \
+    void name(uint word, uint bits, uint mask) { \
+        if (mask == 0xffffffffu) { \
+            words[word] = bits; \
+        } else if (mask != 0u) { \
+            atomicAnd(words[word], ~mask); \
+            atomicOr(words[word], bits); \
+        } \
+    }
+
+// Moves by the coordinate along an axis of what `rest` counts, from the innermost axis on, as MOVE(axis, coordinate) of the file says. Axes of
+// size 1 vanish when the pipeline is made.
+#define MOVE_BY(rest, axis) if (SIZE_##axis > 1u) { uint coordinate = rest % SIZE_##axis; rest /= SIZE_##axis; MOVE(axis, coordinate) }
+#define MOVE_BY_FOUR(rest) MOVE_BY(rest, 0) MOVE_BY(rest, 1) MOVE_BY(rest, 2) MOVE_BY(rest, 3)
+#define MOVE_BY_EIGHT(rest) MOVE_BY_FOUR(rest) MOVE_BY(rest, 4) MOVE_BY(rest, 5) MOVE_BY(rest, 6) MOVE_BY(rest, 7)
+
 // Declares the number of an invocation, or of a work group, and ends those for which there is no work.
 #define WORK_ITEM(item) uint item = invocation_index(); if (item >= parameters.work_items) { return; }
 #define WORK_GROUP(group) uint group = work_group_index(); if (group >= parameters.work_items) { return; }

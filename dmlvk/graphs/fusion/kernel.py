@@ -70,7 +70,7 @@ def kernel_source(group: Group, network: Network) -> KernelSource:
             "#version 450",
             "#extension GL_GOOGLE_include_directive : require",
             *_defines(before),
-            '#include "elementwise/fused_operands.glsl"',
+            '#include "elementwise/elementwise_operands.glsl"',
             '#include "comparison.glsl"',
             '#include "float32.glsl"',
             *functions,

@@ -1,7 +1,5 @@
 // Pairs of elements, (x, y), that become (x * cos - y * sin, y * cos + x * sin) by the angles of their places. FLOAT16 results are rounded
 // once by whoever stores them. Included behind pairs.glsl; there are buffers `cosine` and `sine`, and a constant SIZE.
-#ifndef ATTENTION_ANGLES_GLSL
-#define ATTENTION_ANGLES_GLSL
 
 layout(constant_id = 16) const uint ROTATED = 0u; // half of the elements of a head that are rotated
 layout(constant_id = 17) const bool ARE_NEIGHBOURS = false; // whether elements are rotated with their neighbours
@@ -41,5 +39,3 @@ uint rotated(uint x, uint partner, uint element, uint angle) {
             rotated(bits.x, partners.x, element, (row) * ROTATED + angle_of(element)), \
             rotated(bits.y, partners.y, element + 1u, (row) * ROTATED + angle_of(element + 1u))); \
     }
-
-#endif

@@ -1,7 +1,5 @@
 // CACHED_ATTENTION: where a key and its value lie in the caches, counted in heads of keys. With BEAMS a key of the past is that of the
 // sequence of the same group that a buffer `beams` names; `parameters` has beam_width and beam_places then.
-#ifndef ATTENTION_BEAMS_GLSL
-#define ATTENTION_BEAMS_GLSL
 
 #ifdef BEAMS
 uint row_of_key(uint sequence, uint key_head, uint past, uint key) {
@@ -15,6 +13,4 @@ uint row_of_key(uint sequence, uint key_head, uint past, uint key) {
 #define KEY_ROW(first, key) row_of_key(sequence, scale_head, past, key)
 #else
 #define KEY_ROW(first, key) ((first) + (key))
-#endif
-
 #endif

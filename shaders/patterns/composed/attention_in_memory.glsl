@@ -1,6 +1,4 @@
 // Scores of attention_cooperative.comp by way of shared memory, where the invocations of a row find them.
-#ifndef ATTENTION_IN_MEMORY_GLSL
-#define ATTENTION_IN_MEMORY_GLSL
 
 #define OF_ROW (SUBGROUP_INVOCATIONS / ROWS) // invocations that share a row
 #define OWN_FOURS (KEY_BLOCK / 4 / OF_ROW)
@@ -120,5 +118,3 @@ uvec2 as_pairs(uvec4 numbers) {
     LOAD_SUMS_OF_ROWS(inverses, row_factors, FIRST_FACTOR) \
     uint output_at = FIRST_VECTOR(output, batch, head); \
     STORE_ALL_RESULTS
-
-#endif

@@ -1,6 +1,4 @@
 // Scores of attention_cooperative.comp where they are: an invocation has eight of each matrix, of two rows, which three neighbours share.
-#ifndef ATTENTION_IN_REGISTERS_GLSL
-#define ATTENTION_IN_REGISTERS_GLSL
 
 #define SHARES_IN_REGISTERS \
     vec4 own_scores[2 * SCORE_TILES]; \
@@ -62,5 +60,3 @@
         STORE_ROW(0u, upper * inverses.x) \
         STORE_ROW(1u, lower * inverses.y) \
     }
-
-#endif

@@ -1,7 +1,5 @@
 // CACHED_ATTENTION: what kernels that multiply queries with keys read and write. The compile script passes ELEMENT_BITS, and CACHE_BITS
 // where the caches hold integers; BEAMS where a key may be that of another sequence; APPENDS where the kernel appends a token's keys and values itself, which has no bias; IS_OF_SEGMENTS is defined by those whose work groups may have one segment each.
-#ifndef ATTENTION_OPERANDS_GLSL
-#define ATTENTION_OPERANDS_GLSL
 
 layout(push_constant) uniform Parameters {
     uint base_query; // where operands begin in their buffers, in words
@@ -92,5 +90,3 @@ BUFFER(7, result)
 #include "composed/attention_results.glsl"
 #include "composed/attention_scores.glsl"
 #include "composed/attention_beams.glsl"
-
-#endif

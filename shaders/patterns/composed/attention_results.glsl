@@ -1,7 +1,5 @@
 // CACHED_ATTENTION: which keys a query sees, and what becomes of its sums. Included behind cached_attention.glsl; `parameters` has
 // the member window too, and there is a buffer `sink`.
-#ifndef ATTENTION_RESULTS_GLSL
-#define ATTENTION_RESULTS_GLSL
 
 #include "shares.glsl"
 
@@ -38,5 +36,3 @@ uint result_of(float sum, float total, float peak, uint head) {
     }
     return divide_f32(as_result(own), as_result(all));
 }
-
-#endif

@@ -1,7 +1,5 @@
 // CACHED_ATTENTION: what becomes of the product of a query and a key. Included behind attention_results.glsl; `parameters` has the
 // members scale, cap, inverse_cap and, without APPENDS, those of the bias, and there is a buffer `bias`.
-#ifndef ATTENTION_SCORES_GLSL
-#define ATTENTION_SCORES_GLSL
 
 #include "hyperbolic.glsl"
 
@@ -52,5 +50,3 @@ float peak_of(uint least) {
     int rank = int(least ^ 0x7fffffffu);
     return least == UNSEEN ? NO_PEAK : uintBitsToFloat(uint(rank ^ int(uint(rank >> 31) & MAGNITUDE_F32)));
 }
-
-#endif

@@ -1,7 +1,5 @@
 // CACHED_ATTENTION, where scores are an output: what kernels read that make a score for each key. The compile script passes
 // ELEMENT_BITS, CACHE_BITS where the caches hold integers, and BEAMS where a key may be that of another sequence.
-#ifndef ATTENTION_SHOWN_OPERANDS_GLSL
-#define ATTENTION_SHOWN_OPERANDS_GLSL
 
 layout(local_size_x = 256) in;
 
@@ -91,5 +89,3 @@ float score_at(Row row, uint key) {
     }
     return score_of(sum, sequence, row.head, row.token, key);
 }
-
-#endif

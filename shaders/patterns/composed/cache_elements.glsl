@@ -4,8 +4,6 @@
 //
 // Included behind pairs.glsl, by files that with CACHE_BITS have FLOAT32 buffers `key_scale` and `value_scale`. A scale's place is that of
 // a pair among those of all heads of a token.
-#ifndef CACHE_ELEMENTS_GLSL
-#define CACHE_ELEMENTS_GLSL
 
 #ifdef CACHE_BITS
 #include "arithmetic.glsl"
@@ -71,6 +69,4 @@ uint quantized(uvec2 bits, uvec2 scales) {
 #define STORE_CACHED_PAIR(keys, key, pair, index, bits) STORE_PAIR(keys, pair, bits)
 #define MOVE_CACHED_PAIR MOVE_PAIR
 #define CLEAR_CACHED_PAIR CLEAR_PAIR
-#endif
-
 #endif

@@ -1,7 +1,5 @@
 // How many keys a sequence has in the cache before its new tokens. Whoever includes this declares the buffers `ends` and `total`, and
 // `parameters` with the members tokens and capacity, or says what TOKENS and CAPACITY are.
-#ifndef CACHE_LENGTHS_GLSL
-#define CACHE_LENGTHS_GLSL
 
 #ifndef TOKENS
 #define TOKENS parameters.tokens // new ones of a sequence
@@ -19,5 +17,3 @@ uint past_of(uint sequence) {
     int past = int(words_ends[BASE_WORD(ends) + sequence]) + 1 - int(TOKENS);
     return total == TOKENS ? 0u : uint(min(max(past, 0), int(CAPACITY)));
 }
-
-#endif

@@ -2,8 +2,6 @@
 //
 // The compile script passes ELEMENT_BITS (16 or 32). Elements are gone through in pairs: a head has an even number of them. Whoever
 // includes this declares what cache_lengths.glsl asks for.
-#ifndef CACHED_ATTENTION_GLSL
-#define CACHED_ATTENTION_GLSL
 
 #include "pairs.glsl"
 
@@ -14,5 +12,3 @@
 #endif
 
 #include "composed/cache_lengths.glsl"
-
-#endif

@@ -12,8 +12,6 @@
 //
 // The compile script passes OPERAND (float32 or float16), OPERAND_BITS, ANY_ACTIVATION (any_activation.glsl) and MULTIPLIES: 1 (on
 // GPUs) or 2 (on processors) where the products of the state are made here too, 0 where kernels of GEMM have made them.
-#ifndef RECURRENT_GLSL
-#define RECURRENT_GLSL
 #extension GL_EXT_control_flow_attributes : enable
 
 #define LANES 4
@@ -127,5 +125,3 @@ struct Unit {
     uint hidden;
     uint second; // the other part, where there is one
 };
-
-#endif

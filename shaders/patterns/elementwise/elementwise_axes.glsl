@@ -10,22 +10,9 @@ FOR_EACH_INPUT(INPUT_STRIDES, 20)
 
 // Moves every operand's row by this axis's coordinate. Axes of size 1 vanish when the pipeline is made.
 #define MOVE_INPUT(n, axis) row_input_##n += coordinate * STRIDE_input_##n##_##axis;
-#define MOVE_ALONG(axis) \
-    if (SIZE_##axis > 1u) { \
-        uint coordinate = row % SIZE_##axis; \
-        row /= SIZE_##axis; \
-        row_output += coordinate * STRIDE_output_##axis; \
-        FOR_EACH_INPUT(MOVE_INPUT, axis) \
-    }
+#define MOVE(axis, coordinate) row_output += coordinate * STRIDE_output_##axis; FOR_EACH_INPUT(MOVE_INPUT, axis)
 
 #if OUTPUT_BITS < 32
-// Stores those bits of a word that the mask selects: those of other rows, and bytes outside the tensor, stay as they are.
-void store_bits(uint word, uint bits, uint mask) {
-    if (mask == 0xffffffffu) {
-        words_output[word] = bits;
-    } else if (mask != 0u) {
-        atomicAnd(words_output[word], ~mask);
-        atomicOr(words_output[word], bits);
-    }
-}
+// Those of other rows, and bytes outside the tensor, stay as they are.
+STORES_BITS(store_bits, words_output)
 #endif

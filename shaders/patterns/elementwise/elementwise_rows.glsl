@@ -37,7 +37,7 @@ layout(constant_id = OWN_CONSTANT + 2) const bool TWO_VECTORS = false; // for ev
         uint group = item % GROUPS_PER_ROW; \
         uint row_output = 0u; \
         FOR_EACH_INPUT(ROW_OF_INPUT, uint) \
-        MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3) MOVE_ALONG(4) MOVE_ALONG(5) MOVE_ALONG(6) MOVE_ALONG(7) \
+        MOVE_BY(row, 1) MOVE_BY(row, 2) MOVE_BY(row, 3) MOVE_BY(row, 4) MOVE_BY(row, 5) MOVE_BY(row, 6) MOVE_BY(row, 7) \
         FOR_EACH_INPUT(FETCH_INPUT, arrays) \
         target = row_output / LANES + group; \
     }

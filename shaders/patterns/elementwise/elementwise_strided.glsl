@@ -18,7 +18,7 @@ void main() {
     uint row_output = BASE(OUTPUT_BITS, output);
 #define ROW_OF_INPUT(n, type) type row_input_##n = BASE(INPUT_##n##_BITS, input_##n);
     FOR_EACH_INPUT(ROW_OF_INPUT, uint)
-    MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3) MOVE_ALONG(4) MOVE_ALONG(5) MOVE_ALONG(6) MOVE_ALONG(7)
+    MOVE_BY(row, 1) MOVE_BY(row, 2) MOVE_BY(row, 3) MOVE_BY(row, 4) MOVE_BY(row, 5) MOVE_BY(row, 6) MOVE_BY(row, 7)
 
 #if OUTPUT_BITS < 32
     if (OUTPUT_PACKED) {

@@ -308,7 +308,7 @@ void main() {
     row /= GROUPS_ALONG_1;
     uint row_output = 0u;
     FOR_EACH_INPUT(ROW_OF_INPUT, uint)
-    MOVE_ALONG(2) MOVE_ALONG(3) MOVE_ALONG(4) MOVE_ALONG(5) MOVE_ALONG(6) MOVE_ALONG(7)
+    MOVE_BY(row, 2) MOVE_BY(row, 3) MOVE_BY(row, 4) MOVE_BY(row, 5) MOVE_BY(row, 6) MOVE_BY(row, 7)
 
     FOR_EACH_INPUT(DECLARE_SLOTS, slots_)
     FOR_EACH_INPUT(DECLARE_DIRECT, direct_)

@@ -59,38 +59,26 @@ struct Offsets {
 
 uint result_of(Offsets offsets);
 
-#define MOVE_ALONG(axis) \
-    if (SIZE_##axis > 1u) { \
-        uint coordinate = rest % SIZE_##axis; \
-        rest /= SIZE_##axis; \
-        offsets.source += coordinate * SOURCE_STEP_##axis; \
-        offsets.scale += (coordinate / SCALE_BLOCK_##axis) * SCALE_STEP_##axis; \
-        offsets.zero += (coordinate / ZERO_BLOCK_##axis) * ZERO_STEP_##axis; \
-        offsets.result += coordinate * OUTPUT_STEP_##axis; \
-    }
+#define MOVE(axis, coordinate) \
+    offsets.source += coordinate * SOURCE_STEP_##axis; \
+    offsets.scale += (coordinate / SCALE_BLOCK_##axis) * SCALE_STEP_##axis; \
+    offsets.zero += (coordinate / ZERO_BLOCK_##axis) * ZERO_STEP_##axis; \
+    offsets.result += coordinate * OUTPUT_STEP_##axis;
 
 // Where the operands of an element of the output lie, by its number in the order of memory.
 Offsets offsets_of(uint element) {
     Offsets offsets = Offsets(0u, 0u, 0u, 0u);
     uint rest = element;
-    MOVE_ALONG(0) MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3)
-    MOVE_ALONG(4) MOVE_ALONG(5) MOVE_ALONG(6) MOVE_ALONG(7)
+    MOVE_BY_EIGHT(rest)
     return offsets;
 }
 
-#if OUTPUT_BITS < 32
 #define ELEMENT_RESULT(value, element) uint value = result_of(offsets_of(element));
 #include "packed_results.glsl"
-#endif
 
 void main() {
     WORK_ITEM(item)
-#if OUTPUT_BITS < 32
-    if (OUTPUT_PACKED) {
-        store_word(item);
-        return;
-    }
-#endif
+    STORE_IF_PACKED(item)
     Offsets offsets = offsets_of(item);
     uint value = result_of(offsets);
 #if OUTPUT_BITS == 4

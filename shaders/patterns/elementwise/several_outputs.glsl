@@ -5,9 +5,7 @@
 // INPUT_3_BITS, and FURTHER_0, FURTHER_1, FURTHER_0_BITS and FURTHER_1_BITS.
 #define LOOKUP_TABLE
 #define FURTHER_OUTPUT_COUNT 2
-#define FOR_EACH_INPUT(DO, argument) DO(0, argument) DO(1, argument) DO(2, argument) DO(3, argument)
 #define FOR_EACH_FURTHER_OUTPUT(DO, argument) DO(0, argument) DO(1, argument)
-#define APPLY(OPERAND, lane) OPERATION(OPERAND(0, lane), OPERAND(1, lane), OPERAND(2, lane), OPERAND(3, lane))
-#include "elementwise/fused_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 
 uint further_0, further_1;

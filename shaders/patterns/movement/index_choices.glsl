@@ -1,6 +1,4 @@
 // What an index means. Whoever includes this declares before whether indices are signed, INDEX_IS_SIGNED.
-#ifndef INDEX_CHOICES_GLSL
-#define INDEX_CHOICES_GLSL
 
 // An index of any type, as a number of 64 bits.
 struct Index {
@@ -22,5 +20,3 @@ uint choice_or_none(Index index, uint choices) {
     uint from_start = index.high == 0u ? index.low : 0xffffffffu;
     return is_negative(index) ? from_end : from_start;
 }
-
-#endif

@@ -1,8 +1,6 @@
 // What SCATTER and GATHER_ELEMENTS have in common whose lines a work group holds in shared memory: elements of 32 bits that lie side by side
 // along the axis, as the indices do. An operator's file defines behind
 //   choice_of(index)     the place that an index means in its line
-#ifndef INDEX_LINES_GLSL
-#define INDEX_LINES_GLSL
 
 #define LONG_OPERATION
 #include "datatypes.glsl"
@@ -54,5 +52,3 @@ uvec2 choices_at(uint element) {
     uvec4 a = fours_index[(BASE_WORD(index) + element) >> 2u];
     return uvec2(choice_of_word(a.x) | (choice_of_word(a.y) << 16), choice_of_word(a.z) | (choice_of_word(a.w) << 16));
 }
-
-#endif

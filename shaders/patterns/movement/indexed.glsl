@@ -43,19 +43,14 @@ struct Offsets {
     uint dense, index, sparse, position;
 };
 
-// Axes of size 1 vanish when the pipeline is made.
-#define MOVE_ALONG(axis) \
-    if (SIZE_##axis > 1u) { \
-        uint coordinate = element % SIZE_##axis; \
-        element /= SIZE_##axis; \
-        offsets.dense += coordinate * STRIDE_dense_##axis; \
-        offsets.index += coordinate * STRIDE_index_##axis; \
-        offsets.sparse += coordinate * STRIDE_sparse_##axis; \
-        offsets.position += coordinate * STRIDE_position_##axis; \
-    }
+#define MOVE(axis, coordinate) \
+    offsets.dense += coordinate * STRIDE_dense_##axis; \
+    offsets.index += coordinate * STRIDE_index_##axis; \
+    offsets.sparse += coordinate * STRIDE_sparse_##axis; \
+    offsets.position += coordinate * STRIDE_position_##axis;
 Offsets offsets_of(uint element) {
     Offsets offsets = Offsets(0u, 0u, 0u, 0u);
-    MOVE_ALONG(0) MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3) MOVE_ALONG(4) MOVE_ALONG(5) MOVE_ALONG(6) MOVE_ALONG(7)
+    MOVE_BY_EIGHT(element)
     return offsets;
 }
 

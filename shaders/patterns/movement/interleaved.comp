@@ -27,13 +27,7 @@ ALL_STRIDES(lines, 12)
 ALL_STRIDES(joint, 20)
 layout(constant_id = 28) const uint LINE_STEP = 0u; // from line to line
 
-#define MOVE_ALONG(axis) \
-    if (SIZE_##axis > 1u) { \
-        uint coordinate = item % SIZE_##axis; \
-        item /= SIZE_##axis; \
-        lines += coordinate * STRIDE_lines_##axis; \
-        joint += coordinate * STRIDE_joint_##axis; \
-    }
+#define MOVE(axis, coordinate) lines += coordinate * STRIDE_lines_##axis; joint += coordinate * STRIDE_joint_##axis;
 
 #define ELEMENTS_OF_VECTOR (128u / BITS)
 #define ELEMENTS_OF_WORD (32u / BITS)
@@ -54,7 +48,7 @@ void main() {
     WORK_ITEM(item)
     uint lines = parameters.first_lines;
     uint joint = parameters.first_joint;
-    MOVE_ALONG(0) MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3) MOVE_ALONG(4) MOVE_ALONG(5) MOVE_ALONG(6) MOVE_ALONG(7)
+    MOVE_BY_EIGHT(item)
 #ifdef APART
     uint source = (BASE_WORD(source) >> 2u) + joint;
     uint target = (BASE_WORD(target) >> 2u) + lines;

@@ -46,17 +46,13 @@ struct Offsets {
     bool is_inside;
 };
 
-#define MOVE_ALONG(axis) \
-    if (SIZE_##axis > 1u) { \
-        uint coordinate = element % SIZE_##axis; \
-        element /= SIZE_##axis; \
-        offsets.dense += coordinate * STRIDE_dense_##axis; \
-        offsets.sparse += (coordinate - START_##axis) * STRIDE_sparse_##axis; \
-        offsets.is_inside = offsets.is_inside && coordinate - START_##axis < LENGTH_##axis; \
-    }
+#define MOVE(axis, coordinate) \
+    offsets.dense += coordinate * STRIDE_dense_##axis; \
+    offsets.sparse += (coordinate - START_##axis) * STRIDE_sparse_##axis; \
+    offsets.is_inside = offsets.is_inside && coordinate - START_##axis < LENGTH_##axis;
 Offsets offsets_of(uint element) {
     Offsets offsets = Offsets(0u, 0u, true);
-    MOVE_ALONG(0) MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3) MOVE_ALONG(4) MOVE_ALONG(5) MOVE_ALONG(6) MOVE_ALONG(7)
+    MOVE_BY_EIGHT(element)
     return offsets;
 }
 

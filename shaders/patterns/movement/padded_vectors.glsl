@@ -6,7 +6,7 @@
 // Where the row with this number lies, whose coordinates along the other axes these are.
 Offsets offsets_of_row(uint element) {
     Offsets offsets = Offsets(0u, 0u, true);
-    MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3) MOVE_ALONG(4) MOVE_ALONG(5) MOVE_ALONG(6) MOVE_ALONG(7)
+    MOVE_BY(element, 1) MOVE_BY(element, 2) MOVE_BY(element, 3) MOVE_BY(element, 4) MOVE_BY(element, 5) MOVE_BY(element, 6) MOVE_BY(element, 7)
     return offsets;
 }
 

@@ -37,22 +37,9 @@ layout(constant_id = 29) const uint TILE_LINES = 32u;
 
 shared uint tile[TILE_ELEMENTS + MOST_ALONG];
 
-#define MOVE_ALONG(axis) \
-    if (SIZE_##axis > 1u) { \
-        uint coordinate = item % SIZE_##axis; \
-        item /= SIZE_##axis; \
-        source += coordinate * STRIDE_source_##axis; \
-        target += coordinate * STRIDE_target_##axis; \
-    }
+#define MOVE(axis, coordinate) source += coordinate * STRIDE_source_##axis; target += coordinate * STRIDE_target_##axis;
 
-void store_word(uint word, uint bits, uint mask) {
-    if (mask == 0xffffffffu) {
-        words_target[word] = bits;
-    } else if (mask != 0u) {
-        atomicAnd(words_target[word], ~mask);
-        atomicOr(words_target[word], bits);
-    }
-}
+STORES_BITS(store_word, words_target)
 
 void main() {
     WORK_GROUP(item)
@@ -65,7 +52,7 @@ void main() {
     item /= tiles_along;
     uint first_line = item % tiles_of_lines * TILE_LINES;
     item /= tiles_of_lines;
-    MOVE_ALONG(2) MOVE_ALONG(3) MOVE_ALONG(4) MOVE_ALONG(5) MOVE_ALONG(6) MOVE_ALONG(7)
+    MOVE_BY(item, 2) MOVE_BY(item, 3) MOVE_BY(item, 4) MOVE_BY(item, 5) MOVE_BY(item, 6) MOVE_BY(item, 7)
     uint along = min(TILE_ALONG, SIZE_0 - first_along);
     uint lines = min(TILE_LINES, SIZE_1 - first_line);
     source += first_along * STRIDE_source_0 + first_line;

@@ -5,8 +5,6 @@
 //
 // The integers are halves with a power of two added, as a mask leaves them (2^10 where they begin at bit 0 of 16, 2^(10 - n) at bit n): so
 // Y. J. Kim et al., «Who says elephants can't run» (2022), have it. Integers that lie 16 bits apart are a pair.
-#ifndef BLOCK_HALVES_GLSL
-#define BLOCK_HALVES_GLSL
 
 layout(constant_id = 1005) const bool MULTIPLIES_HALVES = false;
 
@@ -32,5 +30,3 @@ layout(constant_id = 1005) const bool MULTIPLIES_HALVES = false;
             weights[(from) + pair_ + PAIRS] = float(products_.y); \
         } \
     }
-
-#endif

@@ -19,8 +19,6 @@
 //
 // Columns lie at multiples of 16 bytes, parts are whole stages, blocks whole 32 terms, and rows are loaded by eights. The compile script
 // passes COLUMN_MATRICES, ROW_MATRICES, SUBGROUPS, HALF_ARITHMETIC and what block_products.glsl is passed.
-#ifndef BLOCK_MATRICES_GLSL
-#define BLOCK_MATRICES_GLSL
 
 #define INVOCATIONS (32 * SUBGROUPS)
 #include "cooperative_floats.glsl"
@@ -288,5 +286,3 @@ void main() {
     }
 #endif
 }
-
-#endif

@@ -11,8 +11,6 @@
 //
 // Included behind the parameters, by files that define BUFFERs `packed`, `scale` and `zero`. The compile script passes WEIGHT_BITS (2, 4
 // or 8: those of the first plane), OPERAND (float32 or float16) and OPERAND_BITS.
-#ifndef BLOCK_WEIGHTS_GLSL
-#define BLOCK_WEIGHTS_GLSL
 
 #include "quantization.glsl"
 
@@ -168,5 +166,3 @@ uint weight_of(uint integer, uint zero, uint scale)
 }
 
 DEFINE_WEIGHTS_OF(packed, scale, zero, weight_at)
-
-#endif

@@ -1,6 +1,4 @@
 // How an invocation loads its part of both operands' tiles to registers: from_left and from_right. Included by matrix_cooperative.glsl.
-#ifndef COOPERATIVE_LOADS_GLSL
-#define COOPERATIVE_LOADS_GLSL
 
 // What follows stands in main() as it is: arrays that functions share are kept in memory by some drivers.
 #define LOAD_LEFT(term, end) \
@@ -70,5 +68,3 @@
     if (IS_LOADED_ANYWAY || (term) < end) { \
         LOAD_TILES(term) \
     }
-
-#endif

@@ -6,8 +6,6 @@
 // Its buffers are not `coherent`: it runs only where barriers are recorded between dispatches (dmlvk/kernels/target.py).
 //
 // The compile script passes CONVOLUTION, TILE_ROWS, TILE_COLUMNS, INVOCATIONS, VECTORS, RESULT_ROWS and RESULT_COLUMNS (of a subgroup).
-#ifndef COOPERATIVE_TILES_GLSL
-#define COOPERATIVE_TILES_GLSL
 
 #include "cooperative_bytes.glsl"
 #define coherent
@@ -140,5 +138,3 @@ void main() {
         }
     }
 }
-
-#endif

@@ -1,6 +1,4 @@
 // Where GEMM's operands lie, for kernels that count terms: see counted_windows.glsl, which has the same for CONVOLUTION.
-#ifndef COUNTED_TERMS_GLSL
-#define COUNTED_TERMS_GLSL
 
 #include "products/product_operands.glsl"
 
@@ -26,5 +24,3 @@ Term term_at(uint term) { return Term(term * parameters.left_term, term * parame
 Term term_behind(Term term) { return Term(term.left + parameters.left_term, term.right + parameters.right_term); }
 
 uint right_bits(Window window, Term term) { return operand(LOAD(OPERAND, words_right, window.first + term.right)); }
-
-#endif

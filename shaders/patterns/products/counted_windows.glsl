@@ -4,8 +4,6 @@
 //
 // What the words mean is explained in convolution_operands.glsl. With SHAPE_AT_RUN_TIME they are parameters, of windows over height and
 // width, forward or by steps of 1; else specialization constants, of any convolution.
-#ifndef COUNTED_WINDOWS_GLSL
-#define COUNTED_WINDOWS_GLSL
 
 #if SHAPE_AT_RUN_TIME
 #define HIGH_HALF(word) (parameters.word >> 16u)
@@ -137,5 +135,3 @@ uint right_bits(Window window, Term term) {
     uint bits = operand(LOAD(OPERAND, words_right, is_inside ? index : 0u));
     return is_inside ? bits : PADDING;
 }
-
-#endif

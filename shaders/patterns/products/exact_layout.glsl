@@ -7,8 +7,6 @@
 // In vectors of 16 bytes, for each copy (batch): the bytes s0 of all lines, s1, s2, magnitudes; then of all copies for each block and
 // line its numbers, as bits: p, the sum of its magnitudes, that sum and what is left out of it by six products, and the unit, with IS_EXACT
 // where no term was rounded. All are zero where all terms are, and where something is out of range but for IS_OUT.
-#ifndef EXACT_LAYOUT_GLSL
-#define EXACT_LAYOUT_GLSL
 
 #define BLOCK_TERMS 256u
 #define BLOCK_VECTORS 16u
@@ -21,5 +19,3 @@
 
 uint plane_at(uint copy, uint plane, uint lines) { return (4u * copy + plane) * lines * LINE_VECTORS; }
 uint block_at(uint copies, uint copy, uint block, uint lines) { return plane_at(copies, 0u, lines) + (copy * BLOCKS + block) * lines; }
-
-#endif

@@ -1,11 +1,7 @@
 // How many results of a tile are not certified, and a bit for each: of the results of an invocation of exact_tiles.glsl.
-#ifndef EXACT_MARKS_GLSL
-#define EXACT_MARKS_GLSL
 
 // Up to so many results of a tile are computed one by one, and all of the tile where there are more.
 #define MOST_APART 256u
 
 #define REST_COUNT(group) (BASE_WORD(rest) + (group))
 #define REST_MASK(group, invocation) (BASE_WORD(rest) + parameters.work_items + (group) * 256u + (invocation))
-
-#endif

@@ -13,8 +13,6 @@
 // A work group has a tile of TILE_ROWS x TILE_COLUMNS results, of which each of its subgroups computes 32 x 32.
 //
 // Its buffers are not `coherent`: it runs only where barriers are recorded between dispatches (dmlvk/kernels/target.py).
-#ifndef EXACT_TILES_GLSL
-#define EXACT_TILES_GLSL
 
 #include "cooperative_bytes.glsl"
 #define coherent
@@ -397,5 +395,3 @@ void main() {
     if (own == 0u) { words_rest[REST_COUNT(group)] = count; }
     if (count > 0u) { words_rest[REST_MASK(group, own)] = mask; }
 }
-
-#endif

@@ -2,8 +2,6 @@
 // where the matrix of a work group's row begins. All matrices lie one behind the other.
 //
 // Included before block_products.glsl, whose kernels have one row for each work group (BLOCK_ROWS 1).
-#ifndef EXPERTS_GLSL
-#define EXPERTS_GLSL
 
 #include "arithmetic.glsl"
 #include "datatypes.glsl"
@@ -36,5 +34,3 @@ uint own_expert; // of the work group's row
         uint row_ = min(work_group_index() % parameters.row_tiles, parameters.rows - 1u); \
         own_expert = min(words_parts[BASE_WORD(parts) + row_], EXPERTS - 1u); \
     }
-
-#endif

@@ -1,7 +1,5 @@
 // The sum of four products of signed bytes, as 32-bit integers. The compile script passes HAS_DOT_PRODUCT: whether the device has an
 // instruction for it.
-#ifndef FOUR_PRODUCTS_GLSL
-#define FOUR_PRODUCTS_GLSL
 #extension GL_EXT_control_flow_attributes : enable
 
 #if HAS_DOT_PRODUCT
@@ -18,6 +16,4 @@ uint four_products(uint a, uint b) {
     }
     return uint(sum);
 }
-#endif
-
 #endif

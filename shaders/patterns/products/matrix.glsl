@@ -31,8 +31,6 @@
 //
 // With DEVICE_ARITHMETIC, which is passed for FLOAT32 to those who permit it, products are not rounded before they are added, and
 // nothing looks for denormal products and sums: the order of a sum is the same, its bits are the device's.
-#ifndef MATRIX_GLSL
-#define MATRIX_GLSL
 #extension GL_EXT_control_flow_attributes : enable
 
 #include "arithmetic.glsl"
@@ -219,6 +217,4 @@ bool is_complete(Batch batch, inout uint sum, uint row, uint column, uint segmen
 void store_result(Batch batch, uint result, uint row, uint column) {
     STORE(OPERAND_BITS, words_output, output_index(batch, row, column), result);
 }
-#endif
-
 #endif

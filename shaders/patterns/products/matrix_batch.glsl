@@ -1,6 +1,3 @@
-#ifndef MATRIX_BATCH_GLSL
-#define MATRIX_BATCH_GLSL
-
 #ifndef HAS_EPILOGUE // whether what a graph has behind a product is computed with it: matrix_epilogue.glsl, product_epilogue.glsl
 #define HAS_EPILOGUE 0
 #endif
@@ -15,5 +12,3 @@ struct Batch {
     uint channel; // of the output, the group's first
 #endif
 };
-
-#endif

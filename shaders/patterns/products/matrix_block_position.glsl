@@ -1,6 +1,3 @@
-#ifndef MATRIX_BLOCK_POSITION_GLSL
-#define MATRIX_BLOCK_POSITION_GLSL
-
 // The block of BLOCK_ROWS x BLOCK_COLUMNS results that is an invocation's own: its columns are INVOCATIONS apart, so that those of
 // neighbouring invocations are neighbours.
 struct Block {
@@ -27,5 +24,3 @@ Block block_of(uint group) {
     }
     return Block(batch_at(matrices % batches, batches, first_segment), first_row, own_column, first_segment, end_segment);
 }
-
-#endif

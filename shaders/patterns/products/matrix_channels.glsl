@@ -9,8 +9,6 @@
 // With HAS_EPILOGUE, matrix_epilogue.glsl's computations have the bits of the operators, by the device's conversions where these are exact.
 //
 // Its buffers are not `coherent`: it runs only where barriers are recorded between dispatches (dmlvk/kernels/target.py).
-#ifndef MATRIX_CHANNELS_GLSL
-#define MATRIX_CHANNELS_GLSL
 
 #include "cooperative_floats.glsl"
 #define coherent
@@ -357,5 +355,3 @@ void main()
         barrier(); // all are through with what was there
     }
 }
-
-#endif

@@ -17,8 +17,6 @@
 //
 // The compile script passes TILE_ROWS, TILE_COLUMNS, STEP_TERMS, RESULT_ROWS, RESULT_COLUMNS, SEGMENT and INVOCATIONS; for
 // convolutions that is a multiple of TILE_COLUMNS.
-#ifndef MATRIX_COOPERATIVE_GLSL
-#define MATRIX_COOPERATIVE_GLSL
 
 #include "cooperative_floats.glsl"
 #define coherent
@@ -504,5 +502,3 @@ void main() {
         }
     }
 }
-
-#endif

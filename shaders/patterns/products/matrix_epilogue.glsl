@@ -3,8 +3,6 @@
 // permit a device its own arithmetic, it may be ACTIVATION_SWISH instead.) Included by matrix.glsl.
 //
 // An operand that there is no use for is bound to something else, and not read.
-#ifndef MATRIX_EPILOGUE_GLSL
-#define MATRIX_EPILOGUE_GLSL
 
 #include "shifted_and_scaled.glsl"
 #include "widening.glsl"
@@ -34,5 +32,3 @@ uint with_epilogue(Batch batch, uint result, uint residual, uint row, uint colum
 #endif
     return result;
 }
-
-#endif

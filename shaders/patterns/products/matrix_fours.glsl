@@ -1,7 +1,5 @@
 // Four elements of an operand, which are loaded in one step and looked at in a later one: what lies between them is computed while
 // memory is waited for. Padding is +0 here, which changes no sum of finite numbers.
-#ifndef MATRIX_FOURS_GLSL
-#define MATRIX_FOURS_GLSL
 
 // As they were loaded: four words that hold an element each (of FLOAT16 the upper half where `odd` has the element's bit), or, with
 // vectors, as many words as four elements fill.
@@ -32,6 +30,4 @@ uvec4 operands_of(Four four, bool is_vector) {
 uvec4 operands_of(Four four, bool is_vector) {
     return uvec4(operand(four.words.x), operand(four.words.y), operand(four.words.z), operand(four.words.w));
 }
-#endif
-
 #endif

@@ -1,6 +1,4 @@
 // Which tile of results a work group computes. Included by the patterns whose work groups compute TILE_ROWS x TILE_COLUMNS results.
-#ifndef MATRIX_GROUPS_GLSL
-#define MATRIX_GROUPS_GLSL
 
 #define BAND 8u
 
@@ -29,5 +27,3 @@ Position position_of(uint group) {
     }
     return Position(batch_at(matrices % batches, batches, first_segment), first_row, first_column, first_segment, end_segment);
 }
-
-#endif

@@ -1,7 +1,5 @@
 // Four terms of a row of the left operand, as they are loaded. matrix_fours.glsl stands before this, and what it says of operands:
 // left_index and Batch.
-#ifndef MATRIX_LEFT_FOUR_GLSL
-#define MATRIX_LEFT_FOUR_GLSL
 
 #define LEFT_IS_VECTOR (LEFT_ALONG_TERMS && LEFT_HAS_VECTORS)
 
@@ -20,5 +18,3 @@ Four left_four(Batch batch, uint row, uint term, uint end) {
     }
     return four;
 }
-
-#endif

@@ -1,6 +1,4 @@
 // Where the operands of products and convolutions lie, and what there is of the right one. Included behind PADDING and operand().
-#ifndef MATRIX_OPERANDS_GLSL
-#define MATRIX_OPERANDS_GLSL
 
 #define NOWHERE 0xffffffffu // the index of padding
 
@@ -23,6 +21,4 @@ uint right_bits(Column column, uint term) {
     if (index != NOWHERE) { bits = operand(LOAD(OPERAND, words_right, index)); }
     return bits;
 }
-#endif
-
 #endif

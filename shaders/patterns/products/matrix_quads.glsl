@@ -1,7 +1,5 @@
 // Matrices of 16 x 16 whose elements are numbered by invocations, eight for each, as they lie in memory: sums, then a left operand, by its
 // product with the unit matrix; and sums of 32 products of which each has as many bits as FLOAT32 keeps. dmlvk/trials/matrix_trial.py looks whether they lie in quads (cooperative_quads.glsl).
-#ifndef MATRIX_QUADS_GLSL
-#define MATRIX_QUADS_GLSL
 
 #define OPERAND_BITS 16
 #define INVOCATIONS 32
@@ -66,5 +64,3 @@ void main() {
     sums = matrices_product_plus(left, unit, sums);
     STORE_MATRIX(sums, 128u)
 }
-
-#endif

@@ -1,7 +1,5 @@
 // The right operand of products of few rows as an invocation loads it: TERMS_AT_ONCE terms (a multiple of 4) of OWN_COLUMNS
 // neighbouring columns (1 or 4). matrix_fours.glsl stands before this.
-#ifndef MATRIX_RIGHT_TERMS_GLSL
-#define MATRIX_RIGHT_TERMS_GLSL
 
 // Whether fours lie across an invocation's columns; else they lie along the terms.
 #define LOADS_COLUMNS_AT_ONCE (RIGHT_HAS_VECTORS && !RIGHT_ALONG_TERMS && OWN_COLUMNS == 4)
@@ -49,5 +47,3 @@
             } \
         } \
     }
-
-#endif

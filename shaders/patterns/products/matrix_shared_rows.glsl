@@ -57,14 +57,7 @@ void main() {
     for (uint segment = position.first_segment; segment < position.end_segment; ++segment) {
         uint first = segment * SEGMENT;
         uint end = min(first + SEGMENT, parameters.terms);
-#if LOOKS_AT_DENORMALS
-        uint own_left_lowest = NO_LOWEST;
-        uint own_right_lowest = NO_LOWEST;
-        if (invocation == 0u) {
-            left_lowest = NO_LOWEST;
-            right_lowest = NO_LOWEST;
-        }
-#endif
+        LOOK_FROM_HERE
         float sum = 0.0;
         LOAD_OPERANDS(first + 4u * four)
         for (uint term = first; term < end; term += STAGE_TERMS) {
@@ -103,13 +96,7 @@ void main() {
                 }
             }
         }
-        bool plain = true;
-#if LOOKS_AT_DENORMALS
-        atomicMin(left_lowest, own_left_lowest);
-        atomicMin(right_lowest, own_right_lowest);
-        barrier();
-        plain = has_no_denormals(left_lowest, right_lowest);
-#endif
+        LOOK_BACK
         uint row = position.first_row + invocation / BLOCK_COLUMNS;
         uint column = position.first_column + invocation % BLOCK_COLUMNS;
         bool is_inside = invocation < SUMS && row < parameters.rows && column < parameters.columns;

@@ -1,13 +1,6 @@
 // Inside of a main function: the sums of one segment's terms, `first` to `end`, in `sums`, and whether they are `plain`. What they are
 // computed from is named as in matrix_single.glsl. Behind it all invocations are through with the tiles.
-#if LOOKS_AT_DENORMALS
-    uint own_left_lowest = NO_LOWEST;
-    uint own_right_lowest = NO_LOWEST;
-    if (invocation == 0u) {
-        left_lowest = NO_LOWEST;
-        right_lowest = NO_LOWEST;
-    }
-#endif
+    LOOK_FROM_HERE
     [[unroll]] for (uint i = 0u; i < RESULT_ROWS; ++i) {
         sums[i] = 0.0;
     }
@@ -35,10 +28,4 @@
         }
         barrier();
     }
-    bool plain = true;
-#if LOOKS_AT_DENORMALS
-    atomicMin(left_lowest, own_left_lowest);
-    atomicMin(right_lowest, own_right_lowest);
-    barrier();
-    plain = has_no_denormals(left_lowest, right_lowest);
-#endif
+    LOOK_BACK

@@ -1,8 +1,6 @@
 // What tiles of matrix_single.glsl are loaded by and kept in, and where each invocation's part of them lies. matrix_fours.glsl stands
 // before this, and what it says of operands: left_index, right_index, Batch and Column. The file defines LAST_ROW, the last one of the
 // left operand, and what matrix_single.glsl is passed.
-#ifndef MATRIX_SINGLE_TILES_GLSL
-#define MATRIX_SINGLE_TILES_GLSL
 
 #define INVOCATION_ROWS (TILE_ROWS / RESULT_ROWS)
 #define FOURS (TILE_TERMS / 4)
@@ -85,5 +83,3 @@ Four right_four(Column column, uint term, uint end) {
             tiles[(tile) * TILE + at.x * LINE + at.y / 4u] = bits; \
         } \
     }
-
-#endif

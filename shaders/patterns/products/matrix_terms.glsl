@@ -68,10 +68,23 @@ bool has_no_denormals(uint left_lowest, uint right_lowest) {
     return is_zero || ((left_lowest + 1u) >> 24u) + ((right_lowest + 1u) >> 24u) >= 152u;
 }
 
+// What a work group's invocations look for together, from LOOK_FROM_HERE to LOOK_BACK, which declares `plain`: whether they met none.
 #if LOOKS_AT_DENORMALS
 #define LOOK_AT(lowest, bits) lowest = min(lowest, lowest_of_four(bits));
+#define LOOK_FROM_HERE \
+    uint own_left_lowest = NO_LOWEST; \
+    uint own_right_lowest = NO_LOWEST; \
+    if (invocation == 0u) { left_lowest = NO_LOWEST; right_lowest = NO_LOWEST; }
+#define LOOK_BACK \
+    bool plain = true; \
+    atomicMin(left_lowest, own_left_lowest); \
+    atomicMin(right_lowest, own_right_lowest); \
+    barrier(); \
+    plain = has_no_denormals(left_lowest, right_lowest);
 #else
 #define LOOK_AT(lowest, bits)
+#define LOOK_FROM_HERE
+#define LOOK_BACK bool plain = true;
 #endif
 
 // A sum in which something that is not finite met padding is not finite itself.

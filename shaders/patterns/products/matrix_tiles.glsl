@@ -444,14 +444,7 @@ void main() {
             right_next[i] = right_beginning(batch, i, first_column, first, invocation);
         }
 #endif
-#if LOOKS_AT_DENORMALS
-        uint own_left_lowest = NO_LOWEST;
-        uint own_right_lowest = NO_LOWEST;
-        if (invocation == 0u) {
-            left_lowest = NO_LOWEST;
-            right_lowest = NO_LOWEST;
-        }
-#endif
+        LOOK_FROM_HERE
         LOAD_TILES(first)
 #if CONVOLUTION
         if (!RIGHT_HAS_VECTORS) {
@@ -475,13 +468,7 @@ void main() {
             barrier();
 #endif
         }
-        bool plain = true;
-#if LOOKS_AT_DENORMALS
-        atomicMin(left_lowest, own_left_lowest);
-        atomicMin(right_lowest, own_right_lowest);
-        barrier();
-        plain = has_no_denormals(left_lowest, right_lowest);
-#endif
+        LOOK_BACK
         if (OUTPUT_HAS_FOURS) {
             uvec4 residuals[RESULT_ROWS * COLUMN_FOURS]; // all are loaded before the first one is needed
             [[unroll]] for (uint number = 0u; number < RESULT_ROWS * COLUMN_FOURS; ++number) {

@@ -6,8 +6,6 @@
 // order; rounded is what they give together, and what is added then.
 //
 // The compile script passes CHUNK (16u or 32u) and what block_products.glsl is passed, of FLOAT16.
-#ifndef PACKED_INTEGERS_GLSL
-#define PACKED_INTEGERS_GLSL
 
 #include "products/block_products.glsl"
 #include "products/four_products.glsl"
@@ -184,5 +182,3 @@ uint result_of_total(float total, uint row, uint column, uint number) {
 uint result_of_sums(float total, uint row, uint column, uint number) {
     return result_of_total(is_finite(total) ? total : total_of_terms(row, column, number), row, column, number);
 }
-
-#endif

@@ -1,6 +1,4 @@
 // The integers of a row's chunk (packed_integers.glsl) as planes: words of their first bytes, of their second and of their third ones.
-#ifndef PACKED_PLANES_GLSL
-#define PACKED_PLANES_GLSL
 
 #define PLANES 3u
 
@@ -58,5 +56,3 @@
 #define LINE_VECTORS 8u
 #define LINE_AT(chunk, line, lines) (((chunk) * (lines) + (line)) * LINE_VECTORS)
 #define PLANE_VECTORS (PLANE_WORDS / 4u) // of each
-
-#endif

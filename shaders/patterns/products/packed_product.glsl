@@ -4,8 +4,6 @@
 // cost nothing for each term.
 //
 // The compile script passes CONVOLUTION (0 or 1), TILE_ROWS, TILE_COLUMNS, INVOCATIONS and VECTORS.
-#ifndef PACKED_PRODUCT_GLSL
-#define PACKED_PRODUCT_GLSL
 #extension GL_EXT_control_flow_attributes : enable
 
 #define LANES 4
@@ -76,5 +74,3 @@ uvec2 right_sum(Position position, uint column) {
 uint less_zeros(uint sum, uvec2 left, uvec2 right) {
     return sum - left.y * right.x - right.y * left.x + parameters.terms * left.y * right.y;
 }
-
-#endif

@@ -1,7 +1,5 @@
 // The right operand of matrix_cooperative.glsl as integers of 4 bits along the terms, with a scale for each block of them: numbers are made
 // of eight at once when they are put into shared memory, with the bits of DEQUANTIZE. Blocks have eights. Included behind matrix.glsl.
-#ifndef PACKED_RIGHT_GLSL
-#define PACKED_RIGHT_GLSL
 
 #include "float16_rounding.glsl"
 
@@ -58,5 +56,3 @@ uvec4 numbers_of(PackedEight eight) {
     uvec2 high = uvec2(pairs[0] >> 16u | pairs[1] & 0xffff0000u, pairs[2] >> 16u | pairs[3] & 0xffff0000u);
     return uvec4(low, high);
 }
-
-#endif

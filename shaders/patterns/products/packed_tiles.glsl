@@ -1,8 +1,6 @@
 // Tiles of packed operands in shared memory: each invocation computes RESULT_ROWS x RESULT_COLUMNS results, in blocks of 4 x 4.
 //
 // The compile script passes RESULT_ROWS, RESULT_COLUMNS and HAS_DOT_PRODUCT besides.
-#ifndef PACKED_TILES_GLSL
-#define PACKED_TILES_GLSL
 
 #include "products/packed_product.glsl"
 
@@ -92,5 +90,3 @@ void main() {
         }
     }
 }
-
-#endif

@@ -3,8 +3,6 @@
 // the last of it: APPLIES_RELU.) Included by matrix.glsl.
 //
 // An operand that there is no use for is bound to something else, and not read.
-#ifndef PRODUCT_EPILOGUE_GLSL
-#define PRODUCT_EPILOGUE_GLSL
 
 #include "arithmetic.glsl"
 #include "device_gelu.glsl"
@@ -24,5 +22,3 @@ uint with_epilogue(Batch batch, uint result, uint residual, uint row, uint colum
     if (EPILOGUE_APPLIES_GELU) { result = float16_from_float32(device_gelu_of_any(float32_from_float16(result))); }
     return EPILOGUE_ADDS ? FORM(add, OPERAND)(result, residual) : result;
 }
-
-#endif

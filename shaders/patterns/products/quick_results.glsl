@@ -1,7 +1,5 @@
 // FLOAT16 results of a GEMM in few operations, four neighbours at a time, by the device's conversions: each subgroup delivers its own.
 // Included by matrix_cooperative.glsl.
-#ifndef QUICK_RESULTS_GLSL
-#define QUICK_RESULTS_GLSL
 
 #include "float16_fours.glsl"
 
@@ -112,5 +110,3 @@ uvec2 any_results(Batch batch, uvec4 sums, uint row, uint column) {
             } \
         } \
     }
-
-#endif

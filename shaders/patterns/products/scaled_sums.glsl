@@ -7,8 +7,6 @@
 // The operator's file defines behind
 //   uint result_of(Places places)     the bits of an element of the output
 // for which it has the data type OUTPUT, its width, and Places.
-#ifndef SCALED_SUMS_GLSL
-#define SCALED_SUMS_GLSL
 
 #include "datatypes.glsl"
 
@@ -61,38 +59,23 @@ uint result_of(Positions positions);
     positions.zero += coordinate * ZERO_STEP_##axis; \
     positions.bias += coordinate * BIAS_STEP_##axis; \
     positions.result += coordinate * OUTPUT_STEP_##axis;
-#define MOVE_ALONG(axis) \
-    if (SIZE_##axis > 1u) { \
-        uint coordinate = rest % SIZE_##axis; \
-        rest /= SIZE_##axis; \
-        MOVE(axis, coordinate) \
-    }
 
 // Where the operands of an element of the output lie, by its number in the order of memory.
 Positions positions_of(uint element) {
     Positions positions = Positions(0u, 0u, 0u, 0u, 0u, 0u, 0u);
     uint rest = element;
-    MOVE_ALONG(0) MOVE_ALONG(1) MOVE_ALONG(2)
+    MOVE_BY(rest, 0) MOVE_BY(rest, 1) MOVE_BY(rest, 2)
     MOVE(3, rest)
     return positions;
 }
 
-#if OUTPUT_BITS < 32
 #define ELEMENT_RESULT(value, element) uint value = result_of(positions_of(element));
 #include "packed_results.glsl"
-#endif
 
 void main() {
     WORK_ITEM(item)
-#if OUTPUT_BITS < 32
-    if (OUTPUT_PACKED) {
-        store_word(item);
-        return;
-    }
-#endif
+    STORE_IF_PACKED(item)
     Positions positions = positions_of(item);
     uint value = result_of(positions);
     STORE(OUTPUT_BITS, words_output, BASE(OUTPUT_BITS, output) + positions.result, value);
 }
-
-#endif

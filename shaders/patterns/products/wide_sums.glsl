@@ -2,8 +2,6 @@
 //
 // Each invocation adds the terms from first_term to end_term of one sum to what the launches before left of it. The compile script
 // passes LEFT, the data type of both operands, and LEFT_BITS.
-#ifndef WIDE_SUMS_GLSL
-#define WIDE_SUMS_GLSL
 
 #include "datatypes.glsl"
 
@@ -72,5 +70,3 @@ void main() {
     words_sums[at + 1u] = sum.y;
     words_sums[at + 2u] = sum.z;
 }
-
-#endif

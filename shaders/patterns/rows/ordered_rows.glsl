@@ -70,17 +70,13 @@ struct RowStart {
     uint input_, values, positions;
 };
 
-#define MOVE_TO_ROW(axis) \
-    if (SIZE_##axis > 1u) { \
-        uint coordinate = row % SIZE_##axis; \
-        row /= SIZE_##axis; \
-        start.input_ += coordinate * STRIDE_input_##axis; \
-        start.values += coordinate * STRIDE_values_##axis; \
-        start.positions += coordinate * STRIDE_positions_##axis; \
-    }
+#define MOVE(axis, coordinate) \
+    start.input_ += coordinate * STRIDE_input_##axis; \
+    start.values += coordinate * STRIDE_values_##axis; \
+    start.positions += coordinate * STRIDE_positions_##axis;
 RowStart start_of(uint row) {
     RowStart start = RowStart(0u, 0u, 0u);
-    MOVE_TO_ROW(0) MOVE_TO_ROW(1) MOVE_TO_ROW(2) MOVE_TO_ROW(3) MOVE_TO_ROW(4) MOVE_TO_ROW(5) MOVE_TO_ROW(6) MOVE_TO_ROW(7)
+    MOVE_BY_EIGHT(row)
     return start;
 }
 

@@ -5,8 +5,6 @@
 // Gradients in a middle range are added as they are. Where there are others, all are gone through again: for the exponent of the largest addend,
 // and to add them with gradients and weights times powers of two by which the largest comes near 2^60. What is left out is below
 // 2^-90 of that one.
-#ifndef GRADIENT_SUMS_GLSL
-#define GRADIENT_SUMS_GLSL
 
 #include "windows/resample_gradient.glsl"
 #include "window_sums.glsl"
@@ -111,5 +109,3 @@ uint gradient_of(uint number) {
     return times_power_of_two(floatBitsToUint(gradient.sum.high), needs_scaling(gradient) ? -scaled : 0);
 #endif
 }
-
-#endif

@@ -1,7 +1,5 @@
 // What LOCAL_RESPONSE_NORMALIZATION divides by, before it is raised to a power: Bias + Alpha / LocalSize * sum of squares, each step rounded
 // to float32. Included before the operator's own definitions are used: it defines those of window_sum.glsl.
-#ifndef LOCAL_RESPONSE_GLSL
-#define LOCAL_RESPONSE_GLSL
 
 #define WINDOW_NUMBERS
 #define LEAST_EXPONENT -30
@@ -21,5 +19,3 @@
 uint response_base(Window window) {
     return add_f32(parameters.summand, multiply_f32(parameters.factor, window_sum(window)));
 }
-
-#endif

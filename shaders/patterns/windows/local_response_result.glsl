@@ -1,6 +1,4 @@
 // Results of LOCAL_RESPONSE_NORMALIZATION, behind local_response.glsl.
-#ifndef LOCAL_RESPONSE_RESULT_GLSL
-#define LOCAL_RESPONSE_RESULT_GLSL
 
 #include "division.glsl"
 #include "power.glsl"
@@ -22,5 +20,3 @@ VALUE(OUTPUT) any_response(uint x, Window window) {
     uint power = power_f32_by_f32(response_base(window), parameters.exponent);
     return RESULT_FROM(OUTPUT, divide_f32(x, power));
 }
-
-#endif

@@ -9,8 +9,6 @@
 // Nothing here is looked at before it is added. An infinite or NaN element, and what overflows, leaves a base that is too large, and is made anew by
 // who includes this. Denormal squares, which devices keep or take for 0, leave no trace: they can change the rounding of sums below 2^-51 alone, times a
 // factor of up to 2^20 Bias less than a quarter of the last place of Bias.
-#ifndef QUICK_RESPONSE_GLSL
-#define QUICK_RESPONSE_GLSL
 
 #include "quarter_power.glsl"
 
@@ -29,5 +27,3 @@ float quick_base(float a, float b, float c, float d, float e, float factor, floa
 bool is_quick(uint x, float base) {
     return (x & 0x7fffffffu) - 1u >= 0x2b7fffffu && floatBitsToUint(base) < 0x5d800000u;
 }
-
-#endif

@@ -9,8 +9,6 @@
 //   VALUE(OUTPUT) resampled(Source source)     the result, for which it has INPUT and OUTPUT, their widths, and ELEMENT(at)
 //   bool has_block(Source source, uint output_at, Columns columns)    with RESAMPLE_BLOCKS: stores a block by store_four_values, or finds that it cannot
 //   bool has_doubled_block(Source source, uint output_at)             likewise of two such blocks, where IS_DOUBLED
-#ifndef RESAMPLE_GLSL
-#define RESAMPLE_GLSL
 
 #include "datatypes.glsl"
 #include "resampling.glsl"
@@ -98,18 +96,12 @@ VALUE(OUTPUT) resampled(Source source);
     source.b += coordinate * STEP_B_##axis; \
     source.c += coordinate * STEP_C_##axis; \
     source.d += coordinate * STEP_D_##axis;
-#define MOVE_ALONG(axis) \
-    if (SIZE_##axis > 1u) { \
-        uint coordinate = rest % SIZE_##axis; \
-        rest /= SIZE_##axis; \
-        MOVE(axis, coordinate) \
-    }
 
 Source source_of(uint element, out uint output_at) {
     Source source = Source(0u, 0u, 0u, 0u, 0u);
     uint rest = element;
     output_at = 0u;
-    MOVE_ALONG(0) MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3)
+    MOVE_BY_FOUR(rest)
     MOVE(4, rest)
     return source;
 }
@@ -210,5 +202,3 @@ void main() {
         store_elements(item);
     }
 }
-
-#endif

@@ -2,8 +2,6 @@
 // ones. Elements of the output come from places that rise with them. Behind the last entry one more holds how many they are.
 //
 // The operator's file defines uint element_from(float place) behind: the number of the element at a place.
-#ifndef RESAMPLE_BEGINS_GLSL
-#define RESAMPLE_BEGINS_GLSL
 
 #include "datatypes.glsl"
 #include "resampling.glsl"
@@ -49,5 +47,3 @@ void main() {
     }
     words_begins[BASE_WORD(begins) + parameters.first + entry] = low;
 }
-
-#endif

@@ -1,8 +1,6 @@
 // Elements of a packed tensor of four axes, A the innermost, as weighted sums of those elements of another that were resampled from them: along
 // each axis these are neighbours, and the first one for each element is in a table (begins.comp makes it). An invocation computes a word of
 // the output.
-#ifndef RESAMPLE_GRADIENT_GLSL
-#define RESAMPLE_GRADIENT_GLSL
 
 #include "datatypes.glsl"
 #include "resampling.glsl"
@@ -116,5 +114,3 @@ layout(constant_id = 41) const uint BLOCK_ROWS = 1u;
             } \
         } \
     }
-
-#endif

@@ -15,8 +15,6 @@
 //                                                         (where IN_PARTS, anything before the last launch)
 //   uvec4 pooled_block(Place place)                         with WINDOW_BLOCKS: the results of WINDOWS_OF_BLOCK windows one below the other
 // for which it has INPUT and OUTPUT, their widths, Window, FOR_EACH_TAP and FOR_EACH_ROW_OF_BLOCK.
-#ifndef WINDOW_GLSL
-#define WINDOW_GLSL
 
 #include "datatypes.glsl"
 
@@ -218,12 +216,6 @@ TAPS_INSIDE(WIDTH)
     location.output_at += coordinate * OUTPUT_STEP_##axis; \
     location.indices_at += coordinate * INDICES_STEP_##axis; \
     location.number += coordinate * NUMBER_STEP_##axis;
-#define MOVE_ALONG(axis) \
-    if (SIZE_##axis > 1u) { \
-        uint coordinate = rest % SIZE_##axis; \
-        rest /= SIZE_##axis; \
-        MOVE(axis, coordinate) \
-    }
 
 // Where the window of an element of the output lies, by the element's number in the order of memory: at the first element of the input beside the
 // padding, and at places in the padded input.
@@ -233,7 +225,7 @@ struct Location {
 Location location_of(uint element) {
     Location location = Location(0u, 0u, 0u, 0u, 0u, 0u, 0u);
     uint rest = element;
-    MOVE_ALONG(0) MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3)
+    MOVE_BY_FOUR(rest)
     MOVE(4, rest)
     return location;
 }
@@ -264,14 +256,12 @@ void store_index(uint at, uint index) {
 #define store_index(at, index)
 #endif
 
-#if OUTPUT_BITS < 32
 #define ELEMENT_RESULT(value, element) \
     uint index; \
     Location location = location_of(element); \
     VALUE(OUTPUT) value = pooled(window_at(location), index); \
     store_index(location.indices_at, index);
 #include "packed_results.glsl"
-#endif
 
 #ifdef WINDOW_BLOCKS
 uvec4 pooled_block(Location location);
@@ -330,17 +320,10 @@ void main() {
         return;
     }
 #endif
-#if OUTPUT_BITS < 32
-    if (OUTPUT_PACKED) {
-        store_word(item);
-        return;
-    }
-#endif
+    STORE_IF_PACKED(item)
     uint index;
     Location location = location_of(item);
     VALUE(OUTPUT) value = pooled(window_at(location), index);
     STORE(OUTPUT_BITS, words_output, BASE(OUTPUT_BITS, output) + location.output_at, value);
     store_index(location.indices_at, index);
 }
-
-#endif

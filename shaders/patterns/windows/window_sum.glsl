@@ -15,8 +15,6 @@
 //   SUM_TYPE                                          the data type of the result, where it is not the operator's own: then the file
 //                                                     defines pooled itself, by window_sum(window)
 //   WINDOW_IS_GIVEN                                   where the file has what is used of window.glsl itself, and one launch takes all taps
-#ifndef WINDOW_SUM_GLSL
-#define WINDOW_SUM_GLSL
 
 #ifndef WINDOW_IS_GIVEN
 #include "windows/window.glsl"
@@ -213,6 +211,4 @@ VALUE(OUTPUT) pooled(Window window, out uint index) {
     index = 0u;
     return window_sum(window);
 }
-#endif
-
 #endif
