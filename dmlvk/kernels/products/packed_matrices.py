@@ -15,6 +15,7 @@ from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.products import packed_dots, packed_integers
 from dmlvk.kernels.products.block_parts import add_in_parts, product_parameters, totals_variant
 from dmlvk.kernels.products.block_weights import BlockWeights
+from dmlvk.kernels.products.many_rows import ManyRows, ManyRowsTile
 from dmlvk.kernels.products.matrix import Product, gemm_product
 from dmlvk.kernels.products.matrix_tiles import CORES
 from dmlvk.kernels.products.packed_integers import CHUNKS, SEGMENT, chunk_terms
@@ -34,7 +35,7 @@ _PARTS_CHUNKS, _PARTS_INVOCATIONS = 4, 256
 _BUFFERS = 10
 """Of a kernel with a gate."""
 
-_FEW_ROWS, _FEW_ROWS_OF_PROCESSORS = 4, 8
+_FEW_ROWS_OF_MATRICES, _FEW_ROWS, _FEW_ROWS_OF_PROCESSORS = 2, 4, 8
 """Rows up to which kernels of few rows are faster."""
 
 _LARGEST_HALF = 65504.0
@@ -44,74 +45,31 @@ is at most 1."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Tile:
-    """What a work group of ``shaders/patterns/products/packed_matrices.glsl`` computes at once.
+class ExactTile(ManyRowsTile):
+    """A tile of ``shaders/patterns/products/packed_matrices.glsl``, of subgroups and their matrices."""
 
-    Attributes:
-        down: subgroups downwards.
-        across: subgroups across.
-        rows: matrices of rows of each.
-        columns: matrices of columns of each; with a gate every other one is of its columns.
-        stage: chunks in shared memory at one time.
-    """
+    stage: int  # chunks in shared memory at one time
 
-    down: int
-    across: int
-    rows: int
-    columns: int
-    stage: int
-
-    line_bytes = 192
-    """Of a row's chunk: ``shaders/patterns/products/packed_layout.glsl``."""
-
+    side, lanes = _SIDE, _SUBGROUP
+    source = PACKED_SOURCE
+    line_bytes = 192  # ``shaders/patterns/products/packed_layout.glsl``
     shared_memory = 48128
-    """Bytes of a work group, at most."""
 
-    @property
-    def tile_rows(self) -> int:
-        return self.down * self.rows * _SIDE
-
-    @property
-    def invocations(self) -> int:
-        return _SUBGROUP * self.down * self.across
-
-    def tile_columns(self, *, is_gated: bool) -> int:
-        return self.across * self.columns * _SIDE // (2 if is_gated else 1)
-
-    def variant(self, bits: int, chunk: int, *, is_gated: bool) -> ShaderVariant:
-        given = {
-            "SUBGROUPS_DOWN": f"{self.down}u",
-            "SUBGROUPS_ACROSS": f"{self.across}u",
-            "ROW_MATRICES": f"{self.rows}u",
-            "COLUMN_MATRICES": f"{self.columns}u",
-            "STAGE": f"{self.stage}u",
-        }
-        way = f"{self.down}x{self.across}x{self.rows}x{self.columns}x{self.stage}"
-        return _variant(way, PACKED_SOURCE, bits, chunk, given, is_gated=is_gated)
+    def _compiled(self) -> tuple[str, dict[str, str]]:
+        return f"exact.{self.stage}", {"STAGE": f"{self.stage}u"}
 
     def constants(self, *, has_vectors: bool, writes_sums: bool) -> dict[str, int]:
-        """The specialization constants that it has besides those of all kernels of packed weights."""
         return {"PACKED_HAS_VECTORS": int(has_vectors), "WRITES_SUMS": int(writes_sums)}
 
-    def add_rows(
-        self,
-        builder: ProgramBuilder,
-        desc: Gemm,
-        product: Product,
-        chunk: int,
-        bits: int,
-        tiles: tuple[int, int],
-        operands: Sequence[Region],
-        given: Mapping[str, int],
-    ) -> Region:
-        """Adds the kernel that makes parts of rows, and returns where they lie."""
-        return _add_parts(builder, product, chunk, bits, tiles[0] * self.tile_rows, operands[0])
+    def add_rows(self, builder: ProgramBuilder, of: ManyRows) -> Region:
+        """Adds the kernel that makes parts of rows."""
+        return _add_parts(builder, of, of.tiles[0] * self.tile_rows)
 
 
-FEW = Tile(1, 4, 1, 2, 2)
+FEW = ExactTile(1, 4, 1, 2, 2)
 """For up to 16 rows."""
 
-MANY = Tile(1, 4, 2, 2, 2)
+MANY = ExactTile(1, 4, 2, 2, 2)
 """For more."""
 
 TILES = (FEW, MANY)
@@ -120,29 +78,16 @@ _BLOCK_ROWS, _BLOCK_COLUMNS, _BLOCK_INVOCATIONS = 2, 8, 8
 """Of ``shaders/patterns/products/packed_blocks.glsl``."""
 
 
-def _variant(
-    way: str, source: str, bits: int, chunk: int, given: Mapping[str, str], *, is_gated: bool = False
-) -> ShaderVariant:
-    defines = {**packed_integers.defines(bits, chunk, Target()), **given}
-    name = f"blocks.float16.{bits}.exact.{way}.{chunk}"
-    if is_gated:
-        defines["IS_GATED"] = "1"
-        name += ".gated"
-    return ShaderVariant(name, source, tuple(sorted(defines.items())))
-
-
 def _totals_variant(bits: int, chunk: int, *, is_gated: bool) -> ShaderVariant:
     given = {"CHUNK": f"{chunk}u", "HAS_DOT_PRODUCT": "0"}
     return totals_variant(bits, given, f"exact.totals.{chunk}", is_gated=is_gated)
 
 
 def _block_variant(bits: int, chunk: int) -> ShaderVariant:
-    given = {
-        "BLOCK_ROWS": f"{_BLOCK_ROWS}u",
-        "BLOCK_COLUMNS": f"{_BLOCK_COLUMNS}u",
-        "INVOCATIONS": f"{_BLOCK_INVOCATIONS}u",
-    }
-    return _variant("blocks", "matrix/packed_blocks.comp", bits, chunk, given)
+    sizes = {"BLOCK_ROWS": _BLOCK_ROWS, "BLOCK_COLUMNS": _BLOCK_COLUMNS, "INVOCATIONS": _BLOCK_INVOCATIONS}
+    defines = packed_integers.defines(bits, chunk, Target()) | {name: f"{size}u" for name, size in sizes.items()}
+    name = f"blocks.float16.{bits}.exact.blocks.{chunk}"
+    return ShaderVariant(name, "matrix/packed_blocks.comp", tuple(sorted(defines.items())))
 
 
 def variants() -> Iterator[ShaderVariant]:
@@ -172,7 +117,8 @@ def multiplies(product: Product, weights: BlockWeights, target: Target) -> bool:
     has_room = target.shared_memory >= tile.shared_memory and target.buffers >= _BUFFERS
     lines = -(-product.rows // tile.tile_rows) * tile.tile_rows
     fits = bool(lines * chunks * tile.line_bytes <= target.buffer_size)
-    return has_room and fits and typical(product.rows) > _FEW_ROWS
+    few = _FEW_ROWS_OF_MATRICES if isinstance(tile, ExactTile) else _FEW_ROWS
+    return has_room and fits and typical(product.rows) > few
 
 
 def _ends_on_processors(product: Product, weights: BlockWeights) -> bool:
@@ -184,14 +130,14 @@ def _ends_on_processors(product: Product, weights: BlockWeights) -> bool:
     return turns + 2 * -(-product.terms // SEGMENT) + 2 <= MAX_LOOP_ITERATIONS
 
 
-def tile_for(product: Product, target: Target) -> Tile | packed_dots.Tile:
+def tile_for(product: Product, target: Target) -> ManyRowsTile:
     """The tile in which a GPU computes a product."""
-    if not target.has_exact_halves or target.shared_memory < Tile.shared_memory:
+    if not target.has_exact_halves or target.shared_memory < ExactTile.shared_memory:
         return packed_dots.tile_for(product, target)
     return FEW if product.rows <= FEW.tile_rows else MANY
 
 
-def _part_terms(product: Product, tile: Tile | packed_dots.Tile, target: Target, *, is_gated: bool) -> int:
+def _part_terms(product: Product, tile: ManyRowsTile, target: Target, *, is_gated: bool) -> int:
     """Terms of a part: all, or a segment where a GPU wants more work groups. Sums of more than one would be others."""
     groups = -(-product.rows // tile.tile_rows) * -(-product.columns // tile.tile_columns(is_gated=is_gated))
     segments = -(-product.terms // SEGMENT)
@@ -200,14 +146,14 @@ def _part_terms(product: Product, tile: Tile | packed_dots.Tile, target: Target,
     return SEGMENT if is_apart else segments * SEGMENT
 
 
-def _add_parts(builder: ProgramBuilder, product: Product, chunk: int, bits: int, lines: int, left: Region) -> Region:
+def _add_parts(builder: ProgramBuilder, of: ManyRows, lines: int) -> Region:
     """The kernel that makes parts of rows, and where they lie."""
-    chunks, are_peaks = -(-product.terms // chunk), builder.target.is_cpu
-    region = builder.scratch(lines * chunks * (_WORD if are_peaks else Tile.line_bytes))
+    product, bits, chunks, are_peaks = of.product, of.weights.bits, of.chunks, builder.target.is_cpu
     groups = lines // _SIDE * -(-chunks // _PARTS_CHUNKS)
+    region = builder.scratch(lines * chunks * (_WORD if are_peaks else ExactTile.line_bytes))
     has_eights = product.left_along_terms and product.left_has_eights and is_multiple(product.terms, _EIGHT)
     constants = {
-        "CHUNK": chunk,
+        "CHUNK": of.chunk,
         "LEFT_HAS_EIGHTS": int(has_eights),
         "IS_FOR_BYTES": int(bits == _EIGHT),
         "ARE_PEAKS": int(are_peaks),
@@ -219,7 +165,7 @@ def _add_parts(builder: ProgramBuilder, product: Product, chunk: int, bits: int,
         constants,
         (groups, product.rows, product.terms, lines, chunks, *product.left[:2]),
     )
-    builder.launch(kernel, [left], [region], label="parts of rows")
+    builder.launch(kernel, of.operands[:1], [region], label="parts of rows")
     return region
 
 
@@ -242,15 +188,18 @@ def add_product(
         given: the specialization constants that these have in common.
         is_gated: whether there are weights of a gate; never on processors.
     """
-    product = gemm_product(desc, with_eights=True)
-    chunk = chunk_terms(weights)
+    product, chunk, target = gemm_product(desc, with_eights=True), chunk_terms(weights), builder.target
+    tile = None if target.is_cpu else tile_for(product, target)
+    down, across = _BLOCK_ROWS, _BLOCK_COLUMNS * _BLOCK_INVOCATIONS
+    if tile is not None:
+        down, across = tile.tile_rows, tile.tile_columns(is_gated=is_gated)
     constants = {**given, "BLOCK": chunk}
-    if builder.target.is_cpu:
-        _add_on_processor(builder, desc, product, weights, operands, constants)
+    tiles = -(-product.rows // down), -(-product.columns // across)
+    of = ManyRows(desc, product, weights, operands, constants, tiles)
+    if tile is None:
+        _add_on_processor(builder, of)
         return
-    tile = tile_for(product, builder.target)
-    tiles = -(-product.rows // tile.tile_rows), -(-product.columns // tile.tile_columns(is_gated=is_gated))
-    parts = tile.add_rows(builder, desc, product, chunk, weights.bits, tiles, operands, constants)
+    parts = tile.add_rows(builder, of)
     length = _part_terms(product, tile, builder.target, is_gated=is_gated)
     count = -(-product.terms // length)
     constants["OUTPUT_HAS_PAIRS"] = int(given["OUTPUT_HAS_PAIRS"] and is_multiple(product.columns, 2))
@@ -284,23 +233,14 @@ def add_product(
     )
 
 
-def _add_on_processor(
-    builder: ProgramBuilder,
-    desc: Gemm,
-    product: Product,
-    weights: BlockWeights,
-    operands: Sequence[Region],
-    given: Mapping[str, int],
-) -> None:
-    chunk = chunk_terms(weights)
-    parts = _add_parts(builder, product, chunk, weights.bits, -(-product.rows // _SIDE) * _SIDE, operands[0])
-    tiles = -(-product.rows // _BLOCK_ROWS), -(-product.columns // (_BLOCK_COLUMNS * _BLOCK_INVOCATIONS))
-    groups = tiles[0] * tiles[1]
+def _add_on_processor(builder: ProgramBuilder, of: ManyRows) -> None:
+    parts = _add_parts(builder, of, -(-of.product.rows // _SIDE) * _SIDE)
+    groups = of.tiles[0] * of.tiles[1]
     kernel = PlainKernel(
-        _block_variant(weights.bits, chunk).name,
+        _block_variant(of.weights.bits, of.chunk).name,
         launch_size(builder.operator_name, groups * _BLOCK_INVOCATIONS, _BLOCK_INVOCATIONS),
-        {**given, "OUTPUT_HAS_PAIRS": 0, "PART_TERMS": SEGMENT},
-        (groups, *product_parameters(desc, product, tiles)),
+        {**of.constants, "OUTPUT_HAS_PAIRS": 0, "PART_TERMS": SEGMENT},
+        (groups, *product_parameters(of.desc, of.product, of.tiles)),
         work_group_size=_BLOCK_INVOCATIONS,
     )
-    builder.launch(kernel, [*operands, parts], [builder.writes["output_tensor"]], label="packed weights")
+    builder.launch(kernel, [*of.operands, parts], [builder.writes["output_tensor"]], label="packed weights")

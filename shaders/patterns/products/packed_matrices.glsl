@@ -2,7 +2,7 @@
 // FLOAT32. Rows come as parts (packed_layout.glsl), and weights are made numbers where they are multiplied: integers less their zeros, as
 // elements of left matrices of 16 columns and 16 terms. All sums of a chunk are exact; the sum of the first two is a chunk's, rounded once.
 //
-// A work group has a tile of SUBGROUPS_DOWN * ROW_MATRICES * 16 rows and SUBGROUPS_ACROSS * COLUMN_MATRICES * 16 columns, and PART_TERMS terms,
+// A work group has a tile of DOWN * ROWS * 16 rows and ACROSS * COLUMNS * 16 columns, and PART_TERMS terms,
 // of which STAGE chunks are in shared memory while those that follow are on their way to registers. With a gate, every other matrix has its
 // columns. With WRITES_SUMS sums of parts go to memory, to be added.
 //
@@ -12,7 +12,7 @@
 #ifndef PACKED_MATRICES_GLSL
 #define PACKED_MATRICES_GLSL
 
-#define INVOCATIONS (32 * SUBGROUPS_DOWN * SUBGROUPS_ACROSS)
+#define INVOCATIONS (32 * DOWN * ACROSS)
 #include "cooperative_floats.glsl"
 #include "cooperative_quads.glsl"
 #define coherent
@@ -35,8 +35,8 @@ layout(constant_id = 20) const bool PACKED_HAS_VECTORS = false;
 // Whether results are sums of parts, of FLOAT32.
 layout(constant_id = 21) const bool WRITES_SUMS = false;
 
-#define TILE_ROWS (SUBGROUPS_DOWN * ROW_MATRICES * 16u)
-#define TILE_LINES (SUBGROUPS_ACROSS * COLUMN_MATRICES * 16u) // of weights, those of the gate too
+#define TILE_ROWS (DOWN * ROWS * 16u)
+#define TILE_LINES (ACROSS * COLUMNS * 16u) // of weights, those of the gate too
 #define CHUNKS ((parameters.terms + (CHUNK - 1u)) / CHUNK)
 #define LINES (parameters.row_tiles * TILE_ROWS)
 #define COLUMN_VECTORS ((CHUNK_WORDS + 3u) / 4u)
@@ -46,7 +46,7 @@ layout(constant_id = 21) const bool WRITES_SUMS = false;
 #define ENTRIES_SPACE (STAGE * TILE_LINES)
 #define SUMS_PITCH 5u
 #define LARGER(a, b) ((a) > (b) ? (a) : (b))
-shared uvec4 lines[LARGER(2 * ROWS_SPACE, SUBGROUPS_DOWN * SUBGROUPS_ACROSS * 32u * SUMS_PITCH)];
+shared uvec4 lines[LARGER(2 * ROWS_SPACE, DOWN * ACROSS * 32u * SUMS_PITCH)];
 shared uvec4 weight_lines[2 * WEIGHTS_SPACE];
 // A scale as FLOAT32, and what is taken from integers, as two FLOAT16.
 shared uvec2 entries[2 * ENTRIES_SPACE];
@@ -148,12 +148,12 @@ uint biases_of(uint zero) {
 
 // A subgroup's matrices of a chunk.
 #define MULTIPLY(stage) \
-    RIGHT_FLOATS parts[2u * PARTS * ROW_MATRICES]; \
-    [[unroll]] for (uint i = 0u; i < 2u * PARTS * ROW_MATRICES; ++i) { \
+    RIGHT_FLOATS parts[2u * PARTS * ROWS]; \
+    [[unroll]] for (uint i = 0u; i < 2u * PARTS * ROWS; ++i) { \
         uint at_ = space * ROWS_SPACE + ((stage) * TILE_ROWS + own_row + i / (2u * PARTS) * 16u) * PITCH + i % (2u * PARTS) * 2u; \
         LOAD_RIGHT_FLOATS(parts[i], lines, at_, BY_COLUMNS, PITCH) \
     } \
-    [[unroll]] for (uint c = 0u; c < COLUMN_MATRICES; ++c) { \
+    [[unroll]] for (uint c = 0u; c < COLUMNS; ++c) { \
         uint item_ = (stage) * TILE_LINES + own_line + c * 16u + LANE / 4u; \
         uvec2 upper_ = entries[space * ENTRIES_SPACE + item_]; \
         uvec2 lower_ = entries[space * ENTRIES_SPACE + item_ + 8u]; \
@@ -166,21 +166,21 @@ uint biases_of(uint zero) {
             uvec2 lower_side = uvec2(lower_pairs[2u * side], lower_pairs[2u * side + 1u]); \
             LEFT_OF_PAIRS(weights[side], upper_side, lower_side) \
         } \
-        SUMS of_parts[PARTS * ROW_MATRICES]; \
-        [[unroll]] for (uint i = 0u; i < PARTS * ROW_MATRICES; ++i) { \
+        SUMS of_parts[PARTS * ROWS]; \
+        [[unroll]] for (uint i = 0u; i < PARTS * ROWS; ++i) { \
             of_parts[i] = filled_with(0.0); \
         } \
         [[unroll]] for (uint side = 0u; side < 2u; ++side) { \
-            [[unroll]] for (uint i = 0u; i < PARTS * ROW_MATRICES; ++i) { \
+            [[unroll]] for (uint i = 0u; i < PARTS * ROWS; ++i) { \
                 of_parts[i] = matrices_product_plus(weights[side], parts[2u * i + side], of_parts[i]); \
             } \
         } \
         SUMS scales; \
         SUMS_OF_ROWS(scales, uintBitsToFloat(upper_.x), uintBitsToFloat(lower_.x)) \
-        [[unroll]] for (uint r = 0u; r < ROW_MATRICES; ++r) { \
+        [[unroll]] for (uint r = 0u; r < ROWS; ++r) { \
             SUMS value = sum_of(of_parts[PARTS * r], of_parts[PARTS * r + 1u]); \
             value = sum_of(value, of_parts[PARTS * r + 2u]); \
-            sums[c * ROW_MATRICES + r] = sum_of(sums[c * ROW_MATRICES + r], product_of_sums(value, scales)); \
+            sums[c * ROWS + r] = sum_of(sums[c * ROWS + r], product_of_sums(value, scales)); \
         } \
     }
 // A result from sums that a subgroup has put into shared memory, column by column, those of the gate first.
@@ -210,11 +210,11 @@ void main() {
     uint part = tile / parameters.column_tiles;
     uint first = part * (PART_TERMS / CHUNK);
     uint end = min(first + PART_TERMS / CHUNK, CHUNKS);
-    uint own_row = SUBGROUP % SUBGROUPS_DOWN * ROW_MATRICES * 16u;
-    uint own_line = SUBGROUP / SUBGROUPS_DOWN * COLUMN_MATRICES * 16u;
-    SUMS sums[COLUMN_MATRICES * ROW_MATRICES];
-    SUMS totals[COLUMN_MATRICES * ROW_MATRICES];
-    [[unroll]] for (uint i = 0u; i < COLUMN_MATRICES * ROW_MATRICES; ++i) {
+    uint own_row = SUBGROUP % DOWN * ROWS * 16u;
+    uint own_line = SUBGROUP / DOWN * COLUMNS * 16u;
+    SUMS sums[COLUMNS * ROWS];
+    SUMS totals[COLUMNS * ROWS];
+    [[unroll]] for (uint i = 0u; i < COLUMNS * ROWS; ++i) {
         sums[i] = filled_with(0.0);
         totals[i] = filled_with(0.0);
     }
@@ -236,7 +236,7 @@ void main() {
         space ^= 1u;
         PUT_STAGE(space)
         if (PART_TERMS > SEGMENT && (first + STAGE) % CHUNKS_OF_SEGMENT == 0u) {
-            [[unroll]] for (uint i = 0u; i < COLUMN_MATRICES * ROW_MATRICES; ++i) {
+            [[unroll]] for (uint i = 0u; i < COLUMNS * ROWS; ++i) {
                 totals[i] = sum_of(totals[i], sums[i]);
                 sums[i] = filled_with(0.0);
             }
@@ -244,16 +244,16 @@ void main() {
     }
     barrier();
     uint own = SUBGROUP * 32u * SUMS_PITCH;
-    [[unroll]] for (uint i = 0u; i < COLUMN_MATRICES * ROW_MATRICES / SIDES; ++i) {
-        uint matrix = i / ROW_MATRICES * SIDES * ROW_MATRICES + i % ROW_MATRICES;
+    [[unroll]] for (uint i = 0u; i < COLUMNS * ROWS / SIDES; ++i) {
+        uint matrix = i / ROWS * SIDES * ROWS + i % ROWS;
         SUBGROUP_BARRIER
         [[unroll]] for (uint side = 0u; side < SIDES; ++side) {
-            SUMS total = sum_of(totals[matrix + side * ROW_MATRICES], sums[matrix + side * ROW_MATRICES]);
+            SUMS total = sum_of(totals[matrix + side * ROWS], sums[matrix + side * ROWS]);
             STORE_SUMS(lines, own + side * 16u * SUMS_PITCH, total, SUMS_PITCH)
         }
         SUBGROUP_BARRIER
-        uint column = first_column + own_line / SIDES + i / ROW_MATRICES * 16u;
-        uint row = first_row + own_row + i % ROW_MATRICES * 16u;
+        uint column = first_column + own_line / SIDES + i / ROWS * 16u;
+        uint row = first_row + own_row + i % ROWS * 16u;
         if (WRITES_SUMS) {
             [[unroll]] for (uint j = 0u; j < 8u * SIDES; ++j) {
                 uint side = j / 8u;
