@@ -24,7 +24,6 @@ class ActivationCelu(OneInput):
         "A zero Alpha of either sign gives -0 below zero, the limit for Alpha falling to 0; an infinite Alpha gives x.",
         "x / Alpha and the product are not rounded on the way and do not overflow there.",
         "Alpha is a FLOAT32 value in FLOAT16 operators too; a denormal counts as zero.",
-        DENORMALS_DECISION,
         accuracy=Accuracy(
             "accurate",
             0.95,
@@ -47,7 +46,6 @@ class ActivationElu(OneInput):
         "-0 is not below zero and stays as it is; a NaN gives NaN, a NaN Alpha where x is below zero.",
         "An infinite Alpha gives an infinity below zero, a zero one a zero.",
         "Alpha is a FLOAT32 value in FLOAT16 operators too; a denormal counts as zero.",
-        DENORMALS_DECISION,
         accuracy=Accuracy("accurate", 0.95, "for any Alpha; largest found by search: 0.94 ULP; measured: 0.91 ULP"),
         support=_SUPPORT,
     )
@@ -60,7 +58,6 @@ class ActivationGelu(OneInput):
         "x / 2 * (1 + erf(x / sqrt(2)))",
         "This is the function itself, not its approximation by tanh, with full relative accuracy below zero too.",
         "-infinity gives -0, the limit, and infinity gives infinity; -0 gives -0.",
-        DENORMALS_DECISION,
         in_place=(),
         accuracy=Accuracy("accurate", 0.7),
         support=(Support("5_1", (1, 8), FLOATS),),
@@ -77,7 +74,6 @@ class ActivationHardSigmoid(OneInput):
         "max(0, min(Alpha * x + Beta, 1))",
         "Alpha * x + Beta is rounded once. A result of zero is +0; NaN gives the canonical quiet NaN.",
         FLOAT_ATTRIBUTES_DECISION,
-        DENORMALS_DECISION,
         accuracy=CORRECTLY_ROUNDED,
         support=_SUPPORT,
     )
@@ -94,7 +90,6 @@ class ActivationHardSwish(OneInput):
         "The second factor is not rounded to the data type before it is multiplied.",
         "An infinite x times zero is NaN, as the formula has it; a zero has the sign of x.",
         FLOAT_ATTRIBUTES_DECISION,
-        DENORMALS_DECISION,
         accuracy=Accuracy("accurate", 0.51),
         support=(Support("6_2", (1, 8), FLOATS),),
     )
@@ -103,7 +98,7 @@ class ActivationHardSwish(OneInput):
 class ActivationIdentity(OneInput):
     """Copies a tensor (DML_ACTIVATION_IDENTITY_OPERATOR_DESC)."""
 
-    declaration: ClassVar = elementwise("x", moves=("input_tensor", "output_tensor"), accuracy=EXACT, support=_SUPPORT)
+    declaration: ClassVar = elementwise("x", moves=("input_tensor", "output_tensor"), support=_SUPPORT)
 
 
 class ActivationLeakyRelu(OneInput):
@@ -114,7 +109,6 @@ class ActivationLeakyRelu(OneInput):
         "x if x >= 0, else Alpha * x",
         "-0 stays as it is, being equal to 0; NaN gives the canonical quiet NaN.",
         FLOAT_ATTRIBUTES_DECISION,
-        DENORMALS_DECISION,
         accuracy=CORRECTLY_ROUNDED,
         support=_SUPPORT,
     )
@@ -129,7 +123,6 @@ class ActivationLinear(OneInput):
         "Alpha * x + Beta",
         "The sum of the exact product and Beta is rounded once.",
         FLOAT_ATTRIBUTES_DECISION,
-        DENORMALS_DECISION,
         accuracy=CORRECTLY_ROUNDED,
         support=_SUPPORT,
     )
@@ -144,7 +137,6 @@ class ActivationParameterizedRelu(OperatorDesc):
     declaration: ClassVar = elementwise(
         "x if x >= 0, else slope * x",
         "-0 stays as it is, being equal to 0. A NaN as slope counts only where x is below zero.",
-        DENORMALS_DECISION,
         "Integers wrap: what does not fit into the data type is dropped from above.",
         accuracy=CORRECTLY_ROUNDED,
         support=_RELU_SUPPORT,
@@ -163,6 +155,7 @@ class ActivationParametricSoftplus(OneInput):
         "finite.",
         "Infinite and zero attributes and values are taken as IEEE 754 evaluates the formula: 0 * infinity is NaN; "
         "so are an infinite Alpha where Beta * x is -infinity, and Alpha = 0 where it is infinity.",
+        computes_with_denormals=True,
         accuracy=Accuracy(
             "accurate", 0.95, "for any Alpha and Beta; largest found by search: 0.78 ULP; measured: 0.61 ULP"
         ),
@@ -176,7 +169,6 @@ class ActivationRelu(OneInput):
     declaration: ClassVar = elementwise(
         "max(0, x)",
         "NaN and -0 give +0: of a number and NaN the number is the result, and +0 is above -0.",
-        accuracy=EXACT,
         support=_RELU_SUPPORT,
     )
 
@@ -191,7 +183,6 @@ class ActivationReluGrad(OperatorDesc):
         "the gradient if x > 0, else 0",
         "A comparison with NaN is false, so NaN gives 0. The gradient is moved as it is.",
         in_place=(),
-        accuracy=EXACT,
         support=(Support("3_0", (1, 8), FLOATS), Support("4_0", (1, 8), FLOATS), Support("5_1", (1, 8), SIGNED_TO_32)),
     )
 
@@ -208,7 +199,6 @@ class ActivationScaledElu(OneInput):
         "Zeros give Gamma * x: zeros whose sign is the product's.",
         "As in IEEE 754 zero times infinity is NaN; a NaN gives NaN, a NaN Alpha where x is below zero.",
         "Alpha and Gamma are FLOAT32 values in FLOAT16 operators too; denormals among them count as zero.",
-        DENORMALS_DECISION,
         accuracy=Accuracy(
             "accurate", 0.95, "for any Alpha and Gamma; largest found by search: 0.93 ULP; measured: 0.91 ULP"
         ),
@@ -226,7 +216,6 @@ class ActivationScaledTanh(OneInput):
         "Beta * x and the product with Alpha are not rounded on the way and do not overflow or vanish there.",
         "As in IEEE 754 zero times infinity is NaN, in both products; a NaN gives NaN.",
         "Alpha and Beta are FLOAT32 values in FLOAT16 operators too; denormals among them count as zero.",
-        DENORMALS_DECISION,
         accuracy=Accuracy("accurate", 0.95, "for any Alpha and Beta; largest found by search: 0.89 ULP"),
         support=_SUPPORT,
     )
@@ -243,7 +232,6 @@ class ActivationShrink(OneInput):
         "Integers are compared with Threshold and moved by Bias as exact numbers; the result is truncated toward "
         "zero and saturated, and is 0 when Bias is NaN.",
         FLOAT_ATTRIBUTES_DECISION,
-        DENORMALS_DECISION,
         accuracy=CORRECTLY_ROUNDED,
         support=(Support("2_0", (4, 5), FLOATS), Support("3_0", (1, 8), FLOATS), Support("5_1", (1, 8), TYPES_TO_32)),
     )
@@ -256,7 +244,6 @@ class ActivationSigmoid(OneInput):
     declaration: ClassVar = elementwise(
         "1 / (1 + e^-x)",
         "-infinity gives +0, infinity gives 1; NaN gives NaN.",
-        DENORMALS_DECISION,
         accuracy=Accuracy("accurate", 0.8),
         support=_SUPPORT,
     )
@@ -276,6 +263,7 @@ class ActivationSoftplus(OneInput):
         "and finite. Below zero Steepness turns the ramp around: the results are below zero.",
         "Infinite and zero Steepness and values are taken as IEEE 754 evaluates the formula: 0 gives an infinity "
         "of its sign, and NaN for infinite x; infinity gives +0 for x < 0 and NaN for others.",
+        computes_with_denormals=True,
         accuracy=Accuracy("accurate", 0.95, "for any Steepness; largest found by search: 0.76 ULP; measured: 0.64 ULP"),
         support=_SUPPORT,
     )
@@ -288,7 +276,6 @@ class ActivationSoftsign(OneInput):
     declaration: ClassVar = elementwise(
         "x / (1 + |x|)",
         "Infinities give 1 and -1; a zero keeps its sign.",
-        DENORMALS_DECISION,
         accuracy=Accuracy("accurate", 0.501),
         support=_SUPPORT,
     )
@@ -305,7 +292,6 @@ class ActivationSwish(OneInput):
         "infinity times 0 is NaN): the limit.",
         "SigmoidInputScale * x is NaN where it is zero times infinity, as in IEEE 754; a NaN gives NaN.",
         "SigmoidInputScale is a FLOAT32 value in FLOAT16 operators too; a denormal counts as zero.",
-        DENORMALS_DECISION,
         accuracy=Accuracy("accurate", 0.95, "for any SigmoidInputScale; largest found by search: 0.76 ULP"),
         support=(Support("6_2", (1, 8), FLOATS),),
     )
@@ -318,7 +304,6 @@ class ActivationTanh(OneInput):
         "tanh(x)",
         "Infinities give 1 with their sign (the quotient on DirectML's page would be NaN), zeros stay as they "
         "are; NaN gives NaN.",
-        DENORMALS_DECISION,
         accuracy=Accuracy("accurate", 0.75, "measured: 0.73 ULP"),
         support=_SUPPORT,
     )
@@ -332,6 +317,5 @@ class ActivationThresholdedRelu(OneInput):
         "x if x > Alpha, else 0",
         "A comparison with NaN is false, so NaN gives +0.",
         "Alpha is converted to the tensor's data type once, rounded to nearest even.",
-        accuracy=EXACT,
         support=_SUPPORT,
     )

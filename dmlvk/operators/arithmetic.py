@@ -25,7 +25,7 @@ class ElementWiseAdd(TwoInputs):
     """The sum of two tensors (DML_ELEMENT_WISE_ADD_OPERATOR_DESC)."""
 
     declaration: ClassVar = elementwise(
-        "a + b", DENORMALS_DECISION, _INTEGERS_WRAP, in_place=BOTH, accuracy=CORRECTLY_ROUNDED, support=_SUM_SUPPORT
+        "a + b", _INTEGERS_WRAP, in_place=BOTH, accuracy=CORRECTLY_ROUNDED, support=_SUM_SUPPORT
     )
 
 
@@ -40,7 +40,6 @@ class ElementWiseAdd1(TwoInputs):
         "A fused activation needs the feature level that the activation itself needs, and its attributes obey the "
         "same rules. Activations outside DirectML's list, HARD_SWISH, PARAMETERIZED_RELU and SOFTMAX among them, "
         "are refused.",
-        DENORMALS_DECISION,
         in_place=BOTH,
         computed_as="ELEMENT_WISE_ADD",
         accuracy=Accuracy("correctly rounded", 0.5, "with a fused activation: what that activation promises"),
@@ -55,7 +54,6 @@ class ElementWiseDifferenceSquare(TwoInputs):
         "(a - b) * (a - b)",
         "FLOAT32: the difference is rounded, then its square. FLOAT16: the exact square of the exact difference is "
         "rounded once.",
-        DENORMALS_DECISION,
         _INTEGERS_WRAP,
         in_place=BOTH,
         accuracy=Accuracy(
@@ -75,7 +73,6 @@ class ElementWiseDivide(OperatorDesc):
         "a / b; of integers truncated toward zero",
         "Integers divided by zero give 0. The most negative integer divided by -1 wraps: it stays as it is.",
         "Floats divided by zero give an infinity, or NaN for zero and NaN; the sign is that of the product.",
-        DENORMALS_DECISION,
         in_place=BOTH,
         accuracy=CORRECTLY_ROUNDED,
         support=(
@@ -95,7 +92,6 @@ class ElementWiseMean(TwoInputs):
         "(a + b) / 2",
         "The sum neither overflows nor wraps. Floats: the exact mean is rounded once. Integers: it is truncated "
         "toward zero, as by DIVIDE.",
-        DENORMALS_DECISION,
         in_place=BOTH,
         accuracy=CORRECTLY_ROUNDED,
         support=(
@@ -119,7 +115,6 @@ class ElementWiseModulusFloor(OperatorDesc):
         "A zero has the sign of b. Floats: NaN where b is zero or a is infinite; where b is infinite and a is not, "
         "a result of the sign of b: a itself, or b.",
         "Integers modulo zero give 0.",
-        DENORMALS_DECISION,
         in_place=BOTH,
         accuracy=CORRECTLY_ROUNDED,
         support=_REMAINDER_SUPPORT,
@@ -137,7 +132,6 @@ class ElementWiseModulusTruncate(OperatorDesc):
         "The quotient is the exact one, however large: the result is that of C's % and fmod, and exact.",
         "A zero has the sign of a. Floats: NaN where b is zero or a is infinite; else a where b is infinite.",
         "Integers modulo zero give 0.",
-        DENORMALS_DECISION,
         in_place=BOTH,
         accuracy=CORRECTLY_ROUNDED,
         support=_REMAINDER_SUPPORT,
@@ -148,7 +142,7 @@ class ElementWiseMultiply(TwoInputs):
     """The product of two tensors (DML_ELEMENT_WISE_MULTIPLY_OPERATOR_DESC)."""
 
     declaration: ClassVar = elementwise(
-        "a * b", DENORMALS_DECISION, _INTEGERS_WRAP, in_place=BOTH, accuracy=CORRECTLY_ROUNDED, support=_SUM_SUPPORT
+        "a * b", _INTEGERS_WRAP, in_place=BOTH, accuracy=CORRECTLY_ROUNDED, support=_SUM_SUPPORT
     )
 
 
@@ -158,7 +152,6 @@ class ElementWiseRecip(Scaled):
     declaration: ClassVar = elementwise(
         "1 / x",
         "A zero gives the infinity of its sign, an infinity the zero of its sign.",
-        DENORMALS_DECISION,
         SCALE_BIAS_DECISION,
         accuracy=CORRECTLY_ROUNDED_AFTER_SCALE_BIAS,
         support=(Support("1_0", (4, 4), FLOATS), Support("3_0", (1, 8), FLOATS)),
@@ -171,7 +164,6 @@ class ElementWiseSqrt(Scaled):
     declaration: ClassVar = elementwise(
         "sqrt(x)",
         "Below zero NaN; -0 gives -0.",
-        DENORMALS_DECISION,
         SCALE_BIAS_DECISION,
         accuracy=CORRECTLY_ROUNDED_AFTER_SCALE_BIAS,
         support=(Support("1_0", (4, 4), FLOATS), Support("3_0", (1, 8), FLOATS)),
@@ -186,7 +178,6 @@ class ElementWiseSubtract(OperatorDesc):
     output_tensor: TensorDesc = tensor_output("the differences")
     declaration: ClassVar = elementwise(
         "a - b",
-        DENORMALS_DECISION,
         _INTEGERS_WRAP,
         in_place=BOTH,
         accuracy=CORRECTLY_ROUNDED,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
+from dmlvk.operators.declaration import EXACT, Accuracy, Declaration, OperatorDesc, Support
 from dmlvk.operators.members import (
     ScaleBias,
     axes_attribute,
@@ -60,8 +60,9 @@ BOTH = ("a_tensor", "b_tensor")
 def elementwise(
     formula: str,
     *decisions: str,
-    accuracy: Accuracy,
     support: tuple[Support, ...],
+    accuracy: Accuracy = EXACT,
+    computes_with_denormals: bool = False,
     in_place: tuple[str, ...] = ("input_tensor",),
     same_data_type: tuple[tuple[str, ...], ...] | None = None,
     one_element: tuple[str, ...] = (),
@@ -71,12 +72,16 @@ def elementwise(
     """What DirectML's page states of an element-wise operator; arguments as in :class:`Declaration`.
 
     Args:
-        decisions: what was decided where the page is silent.
+        decisions: what was decided where the page is silent, but for denormals.
+        computes_with_denormals: whether ``decisions`` say what becomes of denormals; else they count as zeros where
+            results are rounded.
         in_place: inputs that may share their buffer range with the output: the one that there is.
         same_data_type: groups of members of one data type; ``None``: all of them.
         one_element: inputs that may hold a single element.
         moves: members whose values are never interpreted.
     """
+    if accuracy.promise != "exact" and not computes_with_denormals:
+        decisions = (*decisions, DENORMALS_DECISION)
     return Declaration(
         "elementwise",
         formula,
@@ -106,8 +111,13 @@ def accurate(
         ulp: the largest error that is promised.
         remark: as of :class:`Accuracy`.
         since: the first feature level that has it.
-        computes_with_denormals: whether ``decisions`` say what becomes of denormals.
+        computes_with_denormals: as of :func:`elementwise`.
     """
-    common = (SCALE_BIAS_DECISION,) if computes_with_denormals else (DENORMALS_DECISION, SCALE_BIAS_DECISION)
-    support = (Support(since, (4, 4), FLOATS), Support("3_0", (1, 8), FLOATS))
-    return elementwise(formula, *decisions, *common, accuracy=Accuracy("accurate", ulp, remark), support=support)
+    return elementwise(
+        formula,
+        *decisions,
+        SCALE_BIAS_DECISION,
+        accuracy=Accuracy("accurate", ulp, remark),
+        support=(Support(since, (4, 4), FLOATS), Support("3_0", (1, 8), FLOATS)),
+        computes_with_denormals=computes_with_denormals,
+    )

@@ -20,6 +20,12 @@ def gradient_shapes(
     }
 
 
+_GRADIENT_SIZES = (
+    ("input_tensor", "input_gradient_tensor", "output_gradient_tensor"),
+    ("mean_tensor", "variance_tensor", "scale_tensor", "output_scale_gradient_tensor", "output_bias_gradient_tensor"),
+)
+
+
 class BatchNormalizationGradients(OperatorDesc):
     """Values and gradients of a batch normalization."""
 
@@ -48,16 +54,7 @@ class BatchNormalizationGrad(BatchNormalizationGradients):
             "once more. Sums run over the axes along which Mean has size 1, and are made like REDUCE's.",
             DENORMALS_DECISION,
         ),
-        same_sizes=(
-            ("input_tensor", "input_gradient_tensor", "output_gradient_tensor"),
-            (
-                "mean_tensor",
-                "variance_tensor",
-                "scale_tensor",
-                "output_scale_gradient_tensor",
-                "output_bias_gradient_tensor",
-            ),
-        ),
+        same_sizes=_GRADIENT_SIZES,
         accuracy=Accuracy("correctly rounded", 0.5, "each step, in FLOAT32, and sums as REDUCE's; FLOAT16 once more"),
         support=(Support("3_1", (1, 8), FLOATS),),
     )
@@ -141,16 +138,7 @@ class BatchNormalizationTrainingGrad(BatchNormalizationGradients):
             "rounded once more.",
             DENORMALS_DECISION,
         ),
-        same_sizes=(
-            ("input_tensor", "input_gradient_tensor", "output_gradient_tensor"),
-            (
-                "mean_tensor",
-                "variance_tensor",
-                "scale_tensor",
-                "output_scale_gradient_tensor",
-                "output_bias_gradient_tensor",
-            ),
-        ),
+        same_sizes=_GRADIENT_SIZES,
         accuracy=Accuracy(
             "accurate", 0.5, "beside 4 ULP of each number that is added, and 2^-40 of the mean magnitudes"
         ),

@@ -19,7 +19,7 @@ class ElementWiseBitAnd(TwoInputs):
 
     output_tensor: TensorDesc = tensor_output("their conjunction, bit by bit")
     declaration: ClassVar = elementwise(
-        "a & b", in_place=BOTH, moves=("a_tensor", "b_tensor", "output_tensor"), accuracy=EXACT, support=_SUPPORT
+        "a & b", in_place=BOTH, moves=("a_tensor", "b_tensor", "output_tensor"), support=_SUPPORT
     )
 
 
@@ -32,7 +32,6 @@ class ElementWiseBitCount(OneInput):
         in_place=(),
         same_data_type=(),
         moves=("input_tensor",),
-        accuracy=EXACT,
         support=(
             Support("3_0", (1, 8), UNSIGNED_TO_32, output_tensor=BOOLEANS),
             Support("4_1", (1, 8), ALL_TYPES, output_tensor=BOOLEANS),
@@ -46,7 +45,6 @@ class ElementWiseBitNot(OneInput):
     declaration: ClassVar = elementwise(
         "~x",
         moves=("input_tensor", "output_tensor"),
-        accuracy=EXACT,
         support=(Support("3_0", (1, 8), UNSIGNED_TO_32), Support("4_1", (1, 8), ALL_TYPES)),
     )
 
@@ -56,7 +54,7 @@ class ElementWiseBitOr(TwoInputs):
 
     output_tensor: TensorDesc = tensor_output("their disjunction, bit by bit")
     declaration: ClassVar = elementwise(
-        "a | b", in_place=BOTH, moves=("a_tensor", "b_tensor", "output_tensor"), accuracy=EXACT, support=_SUPPORT
+        "a | b", in_place=BOTH, moves=("a_tensor", "b_tensor", "output_tensor"), support=_SUPPORT
     )
 
 
@@ -70,7 +68,6 @@ class ElementWiseBitShiftLeft(OperatorDesc):
         "a << b, zeros coming in",
         "A shift by the width of the type or more gives 0: every bit was shifted out.",
         in_place=BOTH,
-        accuracy=EXACT,
         support=_SHIFT_SUPPORT,
     )
 
@@ -85,7 +82,6 @@ class ElementWiseBitShiftRight(OperatorDesc):
         "a >> b, zeros coming in",
         "A shift by the width of the type or more gives 0: every bit was shifted out.",
         in_place=BOTH,
-        accuracy=EXACT,
         support=_SHIFT_SUPPORT,
     )
 
@@ -95,5 +91,5 @@ class ElementWiseBitXor(TwoInputs):
 
     output_tensor: TensorDesc = tensor_output("their difference, bit by bit")
     declaration: ClassVar = elementwise(
-        "a ^ b", in_place=BOTH, moves=("a_tensor", "b_tensor", "output_tensor"), accuracy=EXACT, support=_SUPPORT
+        "a ^ b", in_place=BOTH, moves=("a_tensor", "b_tensor", "output_tensor"), support=_SUPPORT
     )

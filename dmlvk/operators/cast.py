@@ -13,7 +13,6 @@ class ElementWiseRoundBfloat16(OneInput, is_listed=False):
         "x rounded to the nearest number of bfloat16, ties to even",
         "NaN gives the canonical quiet NaN. What lies beyond the largest number by half a step or more is infinite.",
         "Denormals are the numbers they are.",
-        accuracy=EXACT,
         support=(Support("1_0", (1, 8), (DataType.FLOAT32,)),),
     )
 
@@ -41,7 +40,6 @@ class Cast(OperatorDesc):
         ),
         same_sizes=(("input_tensor", "output_tensor"),),
         same_data_type=(),
-        accuracy=EXACT,
         support=(
             Support("1_0", (4, 4), _SHORT),
             Support("3_0", (4, 4), TYPES_TO_64),

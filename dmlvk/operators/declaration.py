@@ -127,6 +127,9 @@ class Accuracy:
     maximum_ulp_of_half: float | None = None
 
 
+EXACT = Accuracy("exact", 0.0)
+
+
 @dataclasses.dataclass(frozen=True)
 class TypeChoice:
     """The data types that an operator takes where an attribute has a certain value."""
@@ -270,7 +273,7 @@ class Declaration:
             output. (All others broadcast by stride 0 only.)
         in_place: input members that may share their buffer range with the output; where there are several outputs,
             pairs of an input and its output.
-        accuracy: the promise.
+        accuracy: the promise; exact results where none is made.
         moves: tensor members whose values are moved but never interpreted: only the width of their type matters.
         most_effective_dimensions: how many dimensions a tensor may have behind leading ones of size 1; ``None``: any.
         computed_as: the operator whose shaders compute it, where that is another one.
@@ -280,7 +283,7 @@ class Declaration:
     formula: str
     _: dataclasses.KW_ONLY
     support: tuple[Support, ...]
-    accuracy: Accuracy
+    accuracy: Accuracy = EXACT
     name: str = ""
     shapes: ShapeRule | None = None
     same_sizes: tuple[tuple[str, ...], ...] | None = None

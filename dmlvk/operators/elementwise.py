@@ -94,7 +94,6 @@ class ElementWiseClipGrad(OperatorDesc):
         "A comparison with NaN is false, so NaN passes the gradient. The gradient is moved as it is.",
         "Min and Max are converted to the tensor's data type once: to FLOAT16 rounded to nearest even; to an "
         "integer type truncated toward zero and saturated, NaN to 0.",
-        accuracy=EXACT,
         support=(Support("3_1", (1, 8), TYPES_TO_32), Support("5_0", (1, 8), TYPES_TO_64)),
     )
 
@@ -117,7 +116,6 @@ class ElementWiseClipGrad1(OperatorDesc):
         "A comparison with NaN is false, so NaN passes the gradient. The gradient is moved as it is.",
         "For FLOAT16 the bounds are given as FLOAT and rounded to nearest even.",
         computed_as="ELEMENT_WISE_CLIP_GRAD",
-        accuracy=EXACT,
         support=(Support("5_0", (1, 8), TYPES_TO_64),),
     )
 
@@ -168,7 +166,6 @@ class ElementWiseIf(OperatorDesc):
         in_place=(),
         same_data_type=(("a_tensor", "b_tensor", "output_tensor"),),
         moves=("a_tensor", "b_tensor", "output_tensor"),
-        accuracy=EXACT,
         support=(
             Support("2_0", (4, 4), (DataType.FLOAT16,), condition_tensor=(DataType.UINT8,)),
             Support("3_0", (1, 8), TYPES_TO_32, condition_tensor=(DataType.UINT8,)),
@@ -184,7 +181,6 @@ class ElementWiseMax(TwoInputs):
         "max(a, b)",
         "Of a number and NaN the number is the result; two NaN give the canonical quiet NaN. +0 is above -0.",
         in_place=BOTH,
-        accuracy=EXACT,
         support=_SUPPORT_TO_64,
     )
 
@@ -196,7 +192,6 @@ class ElementWiseMin(TwoInputs):
         "min(a, b)",
         "Of a number and NaN the number is the result; two NaN give the canonical quiet NaN. -0 is below +0.",
         in_place=BOTH,
-        accuracy=EXACT,
         support=_SUPPORT_TO_64,
     )
 
@@ -208,7 +203,6 @@ class ElementWiseNegate(OneInput):
         "-x",
         "Integers wrap: the most negative one stays as it is.",
         "The sign bit of a float alone changes: denormals and NaN payloads stay as they are.",
-        accuracy=EXACT,
         support=(Support("5_0", (1, 8), SIGNED_TO_64),),
     )
 
@@ -224,7 +218,6 @@ class ElementWiseRound(OneInput):
         "x rounded to nearest with halves to even, or toward zero, or to nearest with halves away from zero",
         "NaN gives the canonical quiet NaN; infinities and both zeros stay as they are.",
         "A result of zero keeps the sign of x.",
-        accuracy=EXACT,
         support=(Support("2_1", (4, 4), FLOATS), Support("3_0", (1, 8), FLOATS)),
     )
 
@@ -239,7 +232,6 @@ class ElementWiseSign(OneInput):
     declaration: ClassVar = elementwise(
         "-1 if x < 0; 1 if x > 0; 0 otherwise",
         "NaN and both zeros give +0: they are the formula's «otherwise».",
-        accuracy=EXACT,
         support=(
             Support("2_0", (4, 4), FLOATS),
             Support("2_1", (4, 4), TYPES_TO_32),

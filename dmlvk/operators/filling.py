@@ -101,7 +101,6 @@ class DiagonalMatrix(OperatorDesc):
         "Value where x - y = Offset, else 0",
         decisions=("Value is converted to the tensor's data type as CAST does: truncated and saturated for integers.",),
         shapes=_any_output,
-        accuracy=EXACT,
         support=(
             Support("2_0", (4, 4), FLOATS),
             Support("2_1", (4, 4), TYPES_TO_32),
@@ -143,7 +142,6 @@ class FillValueConstant(OperatorDesc):
         "fill",
         "Value",
         shapes=_any_output,
-        accuracy=EXACT,
         support=(
             Support("2_1", (4, 4), TYPES_TO_32),
             Support("4_0", (1, 8), TYPES_TO_32),
@@ -222,7 +220,6 @@ class SliceGrad(InputWindow, OneGradient):
         "Output[start + c * InputWindowStrides] = Input[c], start as for SLICE1; 0 elsewhere",
         decisions=(MOVED, "No stride may be 0."),
         shapes=_slice_grad_sizes,
-        accuracy=EXACT,
         moves=("input_gradient_tensor", "output_gradient_tensor"),
         support=(
             Support("3_0", (4, 5), TYPES_TO_32),
@@ -248,7 +245,6 @@ class Unfold(_Positions, OneInput):
             "before them.",
         ),
         shapes=_unfold_sizes,
-        accuracy=EXACT,
         moves=("input_tensor", "output_tensor"),
         support=(Support("6_4", (3, 8), ALL_TYPES),),
     )

@@ -98,7 +98,6 @@ class Gather(OperatorDesc):
         ),
         same_data_type=(("input_tensor", "output_tensor"),),
         shapes=_gather_shapes,
-        accuracy=EXACT,
         support=_SUPPORT,
     )
 
@@ -136,7 +135,6 @@ class GatherElements(OperatorDesc):
         decisions=(NEAREST, BITS),
         same_data_type=(("input_tensor", "output_tensor"),),
         shapes=_gather_elements_shapes,
-        accuracy=EXACT,
         support=_SUPPORT[1:],
     )
 
@@ -173,7 +171,6 @@ class OneHot(OperatorDesc):
         ),
         same_data_type=(("values_tensor", "output_tensor"),),
         shapes=_one_hot_shapes,
-        accuracy=EXACT,
         support=(Support("2_0", (4, 4), FLOATS, indices_tensor=_UINT32), *_SUPPORT[1:]),
     )
 
@@ -243,7 +240,6 @@ class GatherNd(_ByTuples):
         decisions=(NEAREST, BITS, _TUPLES),
         same_data_type=(("input_tensor", "output_tensor"),),
         shapes=_gather_nd_shapes,
-        accuracy=EXACT,
         support=_SUPPORT[1:],
     )
 
@@ -284,7 +280,6 @@ class Scatter(OperatorDesc):
         decisions=(_LAST, BITS),
         same_data_type=(("input_tensor", "updates_tensor", "output_tensor"),),
         shapes=_scatter_shapes,
-        accuracy=EXACT,
         support=_SUPPORT,
     )
 
@@ -309,7 +304,6 @@ class ScatterNd(OperatorDesc):
         decisions=(_LAST, BITS, _TUPLES),
         same_data_type=(("input_tensor", "updates_tensor", "output_tensor"),),
         shapes=_scatter_nd_shapes,
-        accuracy=EXACT,
         support=_SUPPORT[1:],
     )
 
@@ -335,7 +329,6 @@ class ReverseSubsequences(OperatorDesc):
         decisions=("A length above the size of the axis, as a number of 64 bits too, counts as that size.", BITS),
         same_data_type=(("input_tensor", "output_tensor"),),
         shapes=_reverse_shapes,
-        accuracy=EXACT,
         support=(
             Support("2_1", (4, 4), TYPES_TO_32, sequence_lengths_tensor=_UINT32),
             Support("3_0", (4, 5), TYPES_TO_32, sequence_lengths_tensor=_UINT32),

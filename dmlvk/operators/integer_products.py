@@ -21,17 +21,21 @@ def check_counted(desc: Described, member: str, count: int, what: str) -> None:
             refuse(desc, f"{member}.sizes", f"must hold 1 or {count} elements, {what}; got {list(tensor.sizes)}")
 
 
-def product_sizes(desc: MatrixMultiplyInteger | Draft) -> Mapping[str, Sequence[int]]:
+def product_sizes(desc: Described, a: TensorDesc, b: TensorDesc) -> Mapping[str, Sequence[int]]:
     """The rule that the sizes of a product follow."""
-    a, b = desc.a_tensor, desc.b_tensor
     check_dimension_count(desc, "b_tensor", a.dimension_count, "as ATensor has")
     if b.sizes[:-2] != a.sizes[:-2]:
         refuse(desc, "b_tensor.sizes", f"must begin as ATensor's, with {list(a.sizes[:-2])}; got {list(b.sizes)}")
     if b.sizes[-2] != a.sizes[-1]:
         refuse(desc, "b_tensor.sizes", f"must have {a.sizes[-1]} rows, as ATensor has columns; got {list(b.sizes)}")
-    check_counted(desc, "a_zero_point_tensor", a.sizes[-2], "one for each row of A")
-    check_counted(desc, "b_zero_point_tensor", b.sizes[-1], "one for each column of B")
     return {"output_tensor": (*a.sizes[:-1], b.sizes[-1])}
+
+
+def _counted_product_sizes(desc: MatrixMultiplyInteger | Draft) -> Mapping[str, Sequence[int]]:
+    sizes = product_sizes(desc, desc.a_tensor, desc.b_tensor)
+    check_counted(desc, "a_zero_point_tensor", desc.a_tensor.sizes[-2], "one for each row of A")
+    check_counted(desc, "b_zero_point_tensor", desc.b_tensor.sizes[-1], "one for each column of B")
+    return sizes
 
 
 def _convolution_sizes(desc: ConvolutionInteger | Draft) -> Mapping[str, Sequence[int]]:
@@ -70,10 +74,9 @@ class MatrixMultiplyInteger(OperatorDesc):
     declaration: ClassVar = Declaration(
         "matrix",
         "(A - AZeroPoint) * (B - BZeroPoint)",
-        shapes=product_sizes,
+        shapes=_counted_product_sizes,
         same_data_type=(("a_tensor", "a_zero_point_tensor"), ("b_tensor", "b_zero_point_tensor")),
         decisions=(_WRAPS,),
-        accuracy=EXACT,
         support=(
             Support("2_1", (4, 4), _BYTES, output_tensor=_WORDS),
             Support("4_0", (2, 4), _BYTES, dimensions_of={"a_zero_point_tensor": (1, 4)}, output_tensor=_WORDS),
@@ -112,7 +115,6 @@ class ConvolutionInteger(OperatorDesc):
         shapes=_convolution_sizes,
         same_data_type=(("input_tensor", "input_zero_point_tensor"), ("filter_tensor", "filter_zero_point_tensor")),
         decisions=(_WRAPS, _PADDING),
-        accuracy=EXACT,
         support=(
             Support("2_1", (4, 4), _BYTES, output_tensor=_WORDS),
             Support(

@@ -32,7 +32,6 @@ def _comparison(formula: str, support: tuple[Support, ...] = _COMPARISON_SUPPORT
         "Both zeros are equal, and denormals are the numbers they are.",
         in_place=(),
         same_data_type=(("a_tensor", "b_tensor"),),
-        accuracy=EXACT,
         support=support,
     )
 
@@ -40,7 +39,7 @@ def _comparison(formula: str, support: tuple[Support, ...] = _COMPARISON_SUPPORT
 class ElementWiseLogicalAnd(TwoInputs):
     """Whether both operands are not zero (DML_ELEMENT_WISE_LOGICAL_AND_OPERATOR_DESC)."""
 
-    declaration: ClassVar = elementwise("1 if a and b, else 0", in_place=BOTH, accuracy=EXACT, support=_BOOLEAN_SUPPORT)
+    declaration: ClassVar = elementwise("1 if a and b, else 0", in_place=BOTH, support=_BOOLEAN_SUPPORT)
 
 
 class ElementWiseLogicalEquals(TwoInputs):
@@ -78,7 +77,6 @@ class ElementWiseLogicalNot(OneInput):
 
     declaration: ClassVar = elementwise(
         "1 if x == 0, else 0",
-        accuracy=EXACT,
         support=(
             Support("1_0", (4, 4), (DataType.UINT32,)),
             Support("2_0", (4, 4), BOOLEANS),
@@ -90,15 +88,13 @@ class ElementWiseLogicalNot(OneInput):
 class ElementWiseLogicalOr(TwoInputs):
     """Whether one operand at least is not zero (DML_ELEMENT_WISE_LOGICAL_OR_OPERATOR_DESC)."""
 
-    declaration: ClassVar = elementwise("1 if a or b, else 0", in_place=BOTH, accuracy=EXACT, support=_BOOLEAN_SUPPORT)
+    declaration: ClassVar = elementwise("1 if a or b, else 0", in_place=BOTH, support=_BOOLEAN_SUPPORT)
 
 
 class ElementWiseLogicalXor(TwoInputs):
     """Whether exactly one operand is not zero (DML_ELEMENT_WISE_LOGICAL_XOR_OPERATOR_DESC)."""
 
-    declaration: ClassVar = elementwise(
-        "1 if (a != 0) != (b != 0), else 0", in_place=BOTH, accuracy=EXACT, support=_BOOLEAN_SUPPORT
-    )
+    declaration: ClassVar = elementwise("1 if (a != 0) != (b != 0), else 0", in_place=BOTH, support=_BOOLEAN_SUPPORT)
 
 
 class ElementWiseIsInfinity(OneInput):
@@ -110,7 +106,6 @@ class ElementWiseIsInfinity(OneInput):
         "1 if x is infinite and of the sign that InfinityMode asks for, else 0",
         in_place=(),
         same_data_type=(),
-        accuracy=EXACT,
         support=(
             Support("2_1", (4, 4), FLOATS, output_tensor=(DataType.UINT8,)),
             Support("3_0", (1, 8), FLOATS, output_tensor=(DataType.UINT8,)),
@@ -126,7 +121,6 @@ class ElementWiseIsNan(OneInput):
         "1 if x is NaN, else 0",
         in_place=(),
         same_data_type=(),
-        accuracy=EXACT,
         support=(
             Support("2_0", (4, 4), FLOATS, output_tensor=BOOLEANS),
             Support("3_0", (1, 8), FLOATS, output_tensor=BOOLEANS),

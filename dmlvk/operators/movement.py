@@ -157,7 +157,6 @@ class Join(OperatorDesc):
         "the inputs one behind the other along Axis",
         decisions=(MOVED,),
         shapes=_join_sizes,
-        accuracy=EXACT,
         moves=("input_tensors", "output_tensor"),
         support=(
             Support("1_0", (4, 4), _WITHOUT_BYTES),
@@ -182,7 +181,6 @@ class Slice(OperatorDesc):
         "Output[c] = Input[Offsets + c * Strides]",
         decisions=(MOVED, "Strides are at least 1, and no element may lie outside InputTensor."),
         shapes=_slice_sizes,
-        accuracy=EXACT,
         moves=("input_tensor", "output_tensor"),
         support=_SLICE_SUPPORT,
     )
@@ -229,7 +227,6 @@ class Split(OperatorDesc):
         "the parts of the input that lie behind one another along Axis",
         decisions=(MOVED,),
         shapes=_split_sizes,
-        accuracy=EXACT,
         moves=("input_tensor", "output_tensors"),
         support=(
             Support("1_0", (4, 4), _WITHOUT_BYTES),

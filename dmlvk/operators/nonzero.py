@@ -48,7 +48,6 @@ class NonzeroCoordinates(OperatorDesc):
         ),
         same_data_type=(),
         shapes=_shapes,
-        accuracy=EXACT,
         support=(
             Support("3_0", (4, 5), TYPES_TO_32, output_count_tensor=_UINT32, output_coordinates_tensor=_UINT32),
             Support(

@@ -162,7 +162,6 @@ class MaxPooling(_Windows):
         "the largest element of each window",
         decisions=(_MAXIMUM,),
         shapes=pooled_sizes,
-        accuracy=EXACT,
         support=(Support("1_0", (4, 5), FLOATS), *_MAXIMUM_TABLES),
     )
 
@@ -314,7 +313,6 @@ class MaxUnpooling(OperatorDesc):
         shapes=_unpooled_sizes,
         same_data_type=(("input_tensor", "output_tensor"),),
         moves=("input_tensor", "output_tensor"),
-        accuracy=EXACT,
         support=(
             Support("3_0", (4, 4), FLOATS, indices_tensor=(DataType.UINT32,)),
             Support("5_0", (4, 4), TYPES_TO_64, indices_tensor=(DataType.UINT64, DataType.UINT32)),

@@ -48,6 +48,7 @@ class ElementWiseDequantizeLinear(OperatorDesc):
         "An absent zero point counts as 0.",
         in_place=(),
         same_data_type=(("input_tensor", "zero_point_tensor"), ("scale_tensor", "output_tensor")),
+        computes_with_denormals=True,
         accuracy=Accuracy("correctly rounded", 0.5),
         support=(
             Support("1_0", (4, 4), (DataType.UINT8,), **_OF_FLOAT32, **_WITH_ZERO_POINT),
@@ -74,7 +75,6 @@ class ElementWiseQuantizeLinear(OperatorDesc):
         decisions=QUOTIENT_DECISIONS,
         same_data_type=(("zero_point_tensor", "output_tensor"),),
         data_type_rules=(DataTypeRule("scale_tensor", "input_tensor", {DataType.INT32: DataType.FLOAT32}),),
-        accuracy=Accuracy("exact", 0.0),
         support=(
             Support("1_0", (4, 4), (DataType.FLOAT32,), **_WITH_ZERO_POINT, **_to((DataType.UINT8,))),
             Support("2_1", (4, 4), (DataType.FLOAT32,), **_WITH_ZERO_POINT, **_to(_BYTES, DataType.FLOAT32)),
@@ -112,7 +112,6 @@ class ElementWiseQuantizedLinearAdd(OperatorDesc):
             ("output_zero_point_tensor", "output_tensor"),
         ),
         one_element=tuple(f"{of}_{what}_tensor" for of in ("a", "b", "output") for what in ("scale", "zero_point")),
-        accuracy=Accuracy("exact", 0.0),
         support=(Support("4_0", (1, 8), _BYTES, **_SCALES),),
     )
 
@@ -177,7 +176,6 @@ class Quantize(_Blocks):
         shapes=_block_sizes,
         decisions=(*_BLOCK_DECISIONS, *QUOTIENT_DECISIONS),
         same_data_type=(("input_tensor", "quantization_tensors[0]"), ("quantization_tensors[1]", "output_tensor")),
-        accuracy=EXACT,
         support=(
             Support(
                 "6_3", (1, 8), FLOATS, elements={"quantization_tensors": (FLOATS, QUANTIZED)}, output_tensor=QUANTIZED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dmlvk.operators.convolution import convolution_sizes
-from dmlvk.operators.integer_products import as_convolution
+from dmlvk.operators.integer_products import as_convolution, product_sizes
 from dmlvk.operators.pooling import SpatialWindows, pooled_sizes
 from dmlvk.operators.quantization import QUOTIENT_DECISIONS
 from dmlvk.operators.words import *
@@ -61,19 +61,14 @@ def _check_counts(desc: Described, members: Sequence[str]) -> None:
 def _product_sizes(
     desc: MatrixMultiplyIntegerToFloat | QuantizedLinearMatrixMultiply | Draft,
 ) -> Mapping[str, Sequence[int]]:
-    a, b = desc.a_tensor, desc.b_tensor
-    check_dimension_count(desc, "b_tensor", a.dimension_count, "as ATensor has")
-    if b.sizes[:-2] != a.sizes[:-2]:
-        refuse(desc, "b_tensor.sizes", f"must begin as ATensor's, with {list(a.sizes[:-2])}; got {list(b.sizes)}")
-    if b.sizes[-2] != a.sizes[-1]:
-        refuse(desc, "b_tensor.sizes", f"must have {a.sizes[-1]} rows, as ATensor has columns; got {list(b.sizes)}")
+    sizes = product_sizes(desc, desc.a_tensor, desc.b_tensor)
     members = ["a_scale_tensor", "a_zero_point_tensor", "b_scale_tensor", "b_zero_point_tensor"]
     for member in members[:2]:
-        check_parameter(desc, member, -2, a.sizes[-2], "one for each row of A")
+        check_parameter(desc, member, -2, desc.a_tensor.sizes[-2], "one for each row of A")
     for member in members[2:]:
-        check_parameter(desc, member, -1, b.sizes[-1], "one for each column of B")
+        check_parameter(desc, member, -1, desc.b_tensor.sizes[-1], "one for each column of B")
     _check_counts(desc, members)
-    return {"output_tensor": (*a.sizes[:-1], b.sizes[-1])}
+    return sizes
 
 
 def _quantized_product_sizes(desc: QuantizedLinearMatrixMultiply | Draft) -> Mapping[str, Sequence[int]]:
@@ -141,7 +136,6 @@ class QuantizedLinearMatrixMultiply(_ScaledProduct):
             ("output_zero_point_tensor", "output_tensor"),
         ),
         decisions=(_WRAPS, EXACT_QUOTIENT, *QUOTIENT_DECISIONS, INFINITE_SCALE),
-        accuracy=EXACT,
         support=(
             Support(
                 "2_1", (4, 4), _BYTES, a_scale_tensor=_FLOAT32, b_scale_tensor=_FLOAT32, output_scale_tensor=_FLOAT32
@@ -241,7 +235,6 @@ class QuantizedLinearConvolution(OperatorDesc):
             *QUOTIENT_DECISIONS,
             INFINITE_SCALE,
         ),
-        accuracy=EXACT,
         support=(
             Support("2_1", (4, 4), _BYTES, **_CONVOLUTION_TYPES),
             Support("4_0", (3, 4), _BYTES, dimensions_of=_PARAMETERS, **_CONVOLUTION_TYPES),
@@ -283,7 +276,6 @@ class DynamicQuantizeLinear(OperatorDesc):
             "The elements are quantized as by ELEMENT_WISE_QUANTIZE_LINEAR, those of FLOAT16 as the FLOAT32 numbers "
             "that they are: by the exact quotient by OutputScale, halves to even. NaN gives the zero point.",
         ),
-        accuracy=EXACT,
         support=(Support("4_0", (1, 8), _BYTES, input_tensor=FLOATS, output_scale_tensor=_FLOAT32),),
     )
 
@@ -336,7 +328,6 @@ class QuantizedLinearAveragePooling(SpatialWindows, _Quantized):
             "zero point, also where padding is not counted.",
             "Output sizes count dilated windows: (WindowSize - 1) * Dilation + 1 elements along an axis.",
         ),
-        accuracy=EXACT,
         support=(
             Support(
                 "6_2",

@@ -43,6 +43,5 @@ class RandomGenerator(OperatorDesc):
         ),
         same_data_type=(("input_state_tensor", "output_tensor", "output_state_tensor"),),
         shapes=_shapes,
-        accuracy=EXACT,
         support=(Support("3_0", (4, 4), (DataType.UINT32,)), Support("4_0", (1, 8), (DataType.UINT32,))),
     )

@@ -95,7 +95,6 @@ class DepthToSpace(_Blocks):
         "channels of the output",
         decisions=(MOVED,),
         shapes=_depth_to_space_sizes,
-        accuracy=EXACT,
         moves=("input_tensor", "output_tensor"),
         support=_BLOCK_SUPPORT,
     )
@@ -130,7 +129,6 @@ class Padding(OperatorDesc):
             *_PADDING_MODES,
         ),
         shapes=_padding_sizes,
-        accuracy=EXACT,
         moves=("input_tensor", "output_tensor"),
         support=(
             Support("1_0", (4, 5), FLOATS),
@@ -169,7 +167,6 @@ class SpaceToDepth(_Blocks):
         "channels of the input",
         decisions=(MOVED,),
         shapes=_space_to_depth_sizes,
-        accuracy=EXACT,
         moves=("input_tensor", "output_tensor"),
         support=_BLOCK_SUPPORT,
     )
@@ -199,7 +196,6 @@ class Tile(OperatorDesc):
         "Output[c] = Input[c modulo Input.Sizes]",
         decisions=(MOVED,),
         shapes=_tile_sizes,
-        accuracy=EXACT,
         moves=("input_tensor", "output_tensor"),
         support=(
             Support("1_0", (4, 4), FLOATS),

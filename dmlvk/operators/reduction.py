@@ -56,7 +56,6 @@ class Argmax(_IndexOfExtreme):
         decisions=(_EXTREMES, _AXES),
         shapes=reduced_sizes,
         same_data_type=(),
-        accuracy=EXACT,
         support=_INDEX_SUPPORT,
     )
 
@@ -70,7 +69,6 @@ class Argmin(_IndexOfExtreme):
         decisions=(_EXTREMES, _AXES),
         shapes=reduced_sizes,
         same_data_type=(),
-        accuracy=EXACT,
         support=_INDEX_SUPPORT,
     )
 

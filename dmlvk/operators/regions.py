@@ -61,7 +61,6 @@ class RoiPooling(OperatorDesc):
         ),
         same_data_type=(("input_tensor", "roi_tensor", "output_tensor"),),
         shapes=_pooled_sizes,
-        accuracy=EXACT,
         support=(Support("1_0", (4, 4), FLOATS),),
     )
 

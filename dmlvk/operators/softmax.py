@@ -44,7 +44,6 @@ class ActivationHardmax(OperatorDesc):
         "1 at the first of the row's largest elements, 0 elsewhere",
         decisions=(_PEAK,),
         most_effective_dimensions=2,
-        accuracy=EXACT,
         support=_TABLES,
     )
 

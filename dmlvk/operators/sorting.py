@@ -45,7 +45,6 @@ class TopK(OperatorDesc):
         decisions=(_ORDER, _VALUES, _ALL),
         same_data_type=(("input_tensor", "output_value_tensor"),),
         shapes=_shapes,
-        accuracy=EXACT,
         support=_SUPPORT,
     )
 

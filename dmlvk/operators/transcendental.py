@@ -96,6 +96,7 @@ class ElementWisePow(OperatorDesc):
         "an integer above 1 becomes that integer.",
         SCALE_BIAS_DECISION,
         same_data_type=(("input_tensor", "output_tensor"),),
+        computes_with_denormals=True,
         accuracy=Accuracy("accurate", 0.75, "integers: exact", maximum_ulp_of_half=0.51),
         support=(
             Support("1_0", (4, 4), FLOATS, same_data_type=(("exponent_tensor", "input_tensor"),)),
@@ -184,7 +185,6 @@ class ElementWiseAtanYx(OperatorDesc):
         "arctan(y / x), in the quadrant of the point (x, y); y is of ATensor, x of BTensor",
         "The origin, which the page leaves undefined, zeros and infinities are as in C99's Annex F: "
         "(+-0, +0) gives +-0, (+-0, -0) gives +-pi, two infinities give +-pi/4 or +-3 pi/4.",
-        DENORMALS_DECISION,
         in_place=BOTH,
         accuracy=Accuracy("accurate", 0.75, "largest found by search: 0.72 ULP", maximum_ulp_of_half=0.51),
         support=(Support("3_1", (1, 8), FLOATS),),

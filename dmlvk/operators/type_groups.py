@@ -15,7 +15,6 @@ TYPES_TO_32 = (*SIGNED_TO_32, *UNSIGNED_TO_32)
 TYPES_TO_64 = (*SIGNED_TO_64, *UNSIGNED_TO_64)
 ALL_TYPES = (DataType.FLOAT64, *TYPES_TO_64)
 
-EXACT = Accuracy("exact", 0.0)
 CORRECTLY_ROUNDED = Accuracy("correctly rounded", 0.5)
 CORRECTLY_ROUNDED_AFTER_SCALE_BIAS = Accuracy(
     "correctly rounded", 0.5, "x * Scale + Bias is correctly rounded (0.5 ULP) as an operation of its own"

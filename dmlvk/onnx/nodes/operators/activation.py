@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import onnx
@@ -14,23 +15,25 @@ from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
 from dmlvk.operators import OPERATORS, FusedActivation
 
-PLAIN_ACTIVATIONS = {"Relu": "RELU", "Sigmoid": "SIGMOID", "Softsign": "SOFTSIGN"}  # Activations without attributes
-
-WITH_ATTRIBUTES: dict[str, tuple[str, dict[str, tuple[str, float]]]] = {
+ACTIVATIONS: dict[str, tuple[str, dict[str, tuple[str, float] | float]]] = {
     "Celu": ("CELU", {"alpha": ("alpha", 1.0)}),
     "Elu": ("ELU", {"alpha": ("alpha", 1.0)}),
     "HardSigmoid": ("HARD_SIGMOID", {"alpha": ("alpha", 0.2), "beta": ("beta", 0.5)}),
     "LeakyRelu": ("LEAKY_RELU", {"alpha": ("alpha", 0.01)}),
     "ParametricSoftplus": ("PARAMETRIC_SOFTPLUS", {"alpha": ("alpha", 1.0), "beta": ("beta", 1.0)}),
+    "Relu": ("RELU", {}),
     "ScaledTanh": ("SCALED_TANH", {"alpha": ("alpha", 1.0), "beta": ("beta", 1.0)}),
     "Selu": (
         "SCALED_ELU",
         {"alpha": ("alpha", 1.67326319217681884765625), "gamma": ("gamma", 1.05070102214813232421875)},
     ),
+    "Sigmoid": ("SIGMOID", {}),
+    "Softplus": ("SOFTPLUS", {"steepness": 1.0}),
+    "Softsign": ("SOFTSIGN", {}),
     "Shrink": ("SHRINK", {"bias": ("bias", 0.0), "threshold": ("lambd", 0.5)}),
     "ThresholdedRelu": ("THRESHOLDED_RELU", {"alpha": ("alpha", 1.0)}),
 }
-"""DirectML's name, and its members with ONNX's attributes and their defaults."""
+"""DirectML's name, and its members: with ONNX's attributes and their defaults, or always the same."""
 
 _FUSED = ("Relu", "Sigmoid", "Celu", "Elu", "HardSigmoid", "LeakyRelu", "Selu", "ThresholdedRelu", "Softplus")
 """Those that may become part of the operator before them."""
@@ -41,40 +44,34 @@ def fused_activation_of(proto: onnx.NodeProto) -> FusedActivation | None:
     if proto.domain or proto.op_type not in _FUSED:
         return None
     given = {attribute.name: helper.get_attribute_value(attribute) for attribute in proto.attribute}
-    if proto.op_type in WITH_ATTRIBUTES:
-        name, members = WITH_ATTRIBUTES[proto.op_type]
-        values = {member: float(given.get(*attribute)) for member, attribute in members.items()}
-    else:
-        name = "SOFTPLUS" if proto.op_type == "Softplus" else PLAIN_ACTIVATIONS[proto.op_type]
-        values = {"steepness": 1.0} if proto.op_type == "Softplus" else {}
-    return FusedActivation(OPERATORS[f"ACTIVATION_{name}"], **values)
+    name, values = _members(proto.op_type, lambda attribute, default: float(given.get(attribute, default)))
+    return FusedActivation(OPERATORS[name], **values)
 
 
-def _plain(operator: str, node: Node) -> None:
-    tensor = node.tensor(0)
-    made = node.apply(operator, input_tensor=tensor)
-    node.set(with_nan(node, made, tensor) if operator == "ACTIVATION_RELU" else made)
+def _members(op_type: str, attribute: Callable[[str, float], float]) -> tuple[str, dict[str, Any]]:
+    name, members = ACTIVATIONS[op_type]
+    return f"ACTIVATION_{name}", {
+        member: attribute(*source) if isinstance(source, tuple) else source for member, source in members.items()
+    }
 
 
-def _with_attributes(operator: str, members: dict[str, tuple[str, float]], node: Node) -> None:
-    values: dict[str, Any] = {member: node.real(*attribute) for member, attribute in members.items()}
-    node.set(node.apply(operator, input_tensor=node.tensor(0), **values))
+def activated(op_type: str, node: Node, tensor: Tensor, attribute: Callable[[str, float], float]) -> Tensor:
+    """A tensor behind one of the activations of the table.
+
+    Args:
+        attribute: what one of ONNX's attributes is, by its name and its default.
+    """
+    operator, members = _members(op_type, attribute)
+    made = node.apply(operator, input_tensor=tensor, **members)
+    return with_nan(node, made, tensor) if op_type == "Relu" else made
 
 
-for _op_type, _operator in PLAIN_ACTIVATIONS.items():
-    _name = f"ACTIVATION_{_operator}"
-    translates(_op_type, by=[_name], batch=batches.elementwise)(functools.partial(_plain, _name))
-
-for _op_type, (_operator, _members) in WITH_ATTRIBUTES.items():
-    _name = f"ACTIVATION_{_operator}"
-    _made = functools.partial(_with_attributes, _name, _members)
-    translates(_op_type, by=[_name], batch=batches.elementwise)(_made)
+def _activation(node: Node) -> None:
+    node.set(activated(node.op_type, node, node.tensor(0), node.real))
 
 
-@translates("Softplus", by=["ACTIVATION_SOFTPLUS"], batch=batches.elementwise)
-def softplus(node: Node) -> None:
-    """Of steepness 1."""
-    node.set(node.apply("ACTIVATION_SOFTPLUS", input_tensor=node.tensor(0), steepness=1.0))
+for _op_type, (_operator, _) in ACTIVATIONS.items():
+    translates(_op_type, by=[f"ACTIVATION_{_operator}"], batch=batches.elementwise)(_activation)
 
 
 @translates("Mish", by=["ACTIVATION_SOFTPLUS", "ELEMENT_WISE_TANH", "ELEMENT_WISE_MULTIPLY"], batch=batches.elementwise)

@@ -17,8 +17,8 @@ from dmlvk.operators import IsInfinityMode, RoundingMode
 _UNARY = {
     "Abs": "ABS", "Acos": "ACOS", "Acosh": "ACOSH", "Asin": "ASIN", "Asinh": "ASINH", "Atan": "ATAN",
     "Atanh": "ATANH", "BitwiseNot": "BIT_NOT", "Ceil": "CEIL", "Cos": "COS", "Cosh": "COSH", "Erf": "ERF",
-    "Exp": "EXP", "Floor": "FLOOR", "Log": "LOG", "Neg": "NEGATE", "Not": "LOGICAL_NOT", "Reciprocal": "RECIP",
-    "Sign": "SIGN", "Sin": "SIN", "Sinh": "SINH", "Sqrt": "SQRT", "Tan": "TAN", "Tanh": "TANH",
+    "Exp": "EXP", "Floor": "FLOOR", "IsNaN": "IS_NAN", "Log": "LOG", "Neg": "NEGATE", "Not": "LOGICAL_NOT",
+    "Reciprocal": "RECIP", "Sign": "SIGN", "Sin": "SIN", "Sinh": "SINH", "Sqrt": "SQRT", "Tan": "TAN", "Tanh": "TANH",
 }  # fmt: skip
 
 _BINARY = {
@@ -28,6 +28,7 @@ _BINARY = {
     "BitwiseOr": "BIT_OR",
     "BitwiseXor": "BIT_XOR",
     "Div": "DIVIDE",
+    "Equal": "LOGICAL_EQUALS",
     "Greater": "LOGICAL_GREATER_THAN",
     "GreaterOrEqual": "LOGICAL_GREATER_THAN_OR_EQUAL",
     "Less": "LOGICAL_LESS_THAN",
@@ -89,13 +90,6 @@ for _op_type, _operator in _BINARY.items():
     _name = f"ELEMENT_WISE_{_operator}"
     _made = functools.partial(_binary, _name)
     translates(_op_type, by=[_name], batch=batches.elementwise)(_made)
-
-
-@translates("Equal", by=["ELEMENT_WISE_LOGICAL_EQUALS"], batch=batches.elementwise)
-def equal(node: Node) -> None:
-    """Booleans are compared as the numbers 0 and 1."""
-    a, b = _aligned(node)
-    node.set(a.equals(b))
 
 
 @translates("BitShift", by=["ELEMENT_WISE_BIT_SHIFT_LEFT", "ELEMENT_WISE_BIT_SHIFT_RIGHT"], batch=batches.elementwise)
@@ -170,11 +164,6 @@ def rounded(node: Node) -> None:
     """Halves go to the even integer."""
     mode = RoundingMode.HALVES_TO_NEAREST_EVEN
     node.set(node.apply("ELEMENT_WISE_ROUND", input_tensor=node.tensor(0), rounding_mode=mode))
-
-
-@translates("IsNaN", by=["ELEMENT_WISE_IS_NAN"], batch=batches.elementwise)
-def is_nan(node: Node) -> None:
-    node.set(node.apply("ELEMENT_WISE_IS_NAN", input_tensor=node.tensor(0)))
 
 
 @translates("IsInf", by=["ELEMENT_WISE_IS_INFINITY"], batch=batches.elementwise)

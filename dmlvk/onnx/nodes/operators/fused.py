@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from onnx import TensorProto
 
-from dmlvk.onnx.nodes.operators.activation import PLAIN_ACTIVATIONS, WITH_ATTRIBUTES
+from dmlvk.onnx.nodes.operators.activation import ACTIVATIONS, activated
 from dmlvk.onnx.nodes.operators.convolution import channel_bias, channels_first, channels_last, convolved, transposed
 from dmlvk.onnx.nodes.operators.elementwise import with_nan
 from dmlvk.onnx.nodes.operators.matrix import factors, matmul, product
@@ -32,30 +32,26 @@ def _activated(node: Node, tensor: Tensor, numbers: Sequence[float] | Mapping[st
         operator = {"Softmax": "SOFTMAX1", "LogSoftmax": "LOG_SOFTMAX1", "Hardmax": "HARDMAX1"}[name]
         axes = [node.axis(node.integer("activation_axis", -1), tensor.rank)]
         return node.apply(f"ACTIVATION_{operator}", input_tensor=tensor, axes=axes)
+    attribute = _by_name(numbers)
     if name == "Clip":
         lowest = _LOWEST.get(tensor.element, 0.0)
-        low, high = _given(numbers, [("min", lowest), ("max", -lowest)])
+        low, high = attribute("min", lowest), attribute("max", -lowest)
         kind = tensor.data_type
         made = node.apply("ELEMENT_WISE_CLIP1", input_tensor=tensor, min_max_data_type=kind, min=low, max=high)
         return with_nan(node, made, tensor)
     if name == "Tanh":
         return node.apply("ELEMENT_WISE_TANH", input_tensor=tensor)
-    if name == "Softplus":
-        return node.apply("ACTIVATION_SOFTPLUS", input_tensor=tensor, steepness=1.0)
-    if name in PLAIN_ACTIVATIONS:
-        made = node.apply(f"ACTIVATION_{PLAIN_ACTIVATIONS[name]}", input_tensor=tensor)
-        return with_nan(node, made, tensor) if name == "Relu" else made
-    if name not in WITH_ATTRIBUTES:
+    if name not in ACTIVATIONS:
         raise NotOnDevice(f"there is no activation {name!r}")
-    operator, members = WITH_ATTRIBUTES[name]
-    values: dict[str, Any] = dict(zip(members, _given(numbers, list(members.values())), strict=True))
-    return node.apply(f"ACTIVATION_{operator}", input_tensor=tensor, **values)
+    return activated(name, node, tensor, attribute)
 
 
-def _given(numbers: Sequence[float] | Mapping[str, float], wanted: list[tuple[str, float]]) -> list[float]:
+def _by_name(numbers: Sequence[float] | Mapping[str, float]) -> Callable[[str, float], float]:
+    """What an attribute is, by its name and its default; of numbers in order each is the next one."""
     if isinstance(numbers, Mapping):
-        return [numbers.get(name, default) for name, default in wanted]
-    return [float(numbers[index]) if index < len(numbers) else default for index, (_, default) in enumerate(wanted)]
+        return lambda name, default: numbers.get(name, default)
+    ordered = iter(numbers)
+    return lambda _, default: float(next(ordered, default))
 
 
 def _named_numbers(node: Node) -> dict[str, float]:

@@ -128,9 +128,8 @@ def lp_pool(node: Node) -> None:
     node.set(pooled(node, "LP_POOLING1", tensor, window, p=node.integer("p", 2)))
 
 
-def _whole(node: Node, operator: str, **more: Any) -> Tensor:
+def whole(node: Node, tensor: Tensor, operator: str, **more: Any) -> Tensor:
     """A pool over all spatial axes, seen as two."""
-    tensor = node.tensor(0)
     if tensor.rank < 3:
         raise NotOnDevice(f"needs a spatial axis; got {tensor.rank} dimensions")
     first, last = math.prod(tensor.shape[2:-1]), tensor.shape[-1]
@@ -151,19 +150,19 @@ def _whole(node: Node, operator: str, **more: Any) -> Tensor:
 @translates("GlobalAveragePool", by=["AVERAGE_POOLING1"], batch=batches.each_picture)
 def global_average_pool(node: Node) -> None:
     """Over all spatial axes."""
-    node.set(_whole(node, "AVERAGE_POOLING1", include_padding=False))
+    node.set(whole(node, node.tensor(0), "AVERAGE_POOLING1", include_padding=False))
 
 
 @translates("GlobalMaxPool", by=["MAX_POOLING2"], batch=batches.each_picture)
 def global_max_pool(node: Node) -> None:
     """Over all spatial axes."""
-    node.set(_whole(node, "MAX_POOLING2", output_indices_tensor=None))
+    node.set(whole(node, node.tensor(0), "MAX_POOLING2", output_indices_tensor=None))
 
 
 @translates("GlobalLpPool", by=["LP_POOLING1"], batch=batches.each_picture)
 def global_lp_pool(node: Node) -> None:
     """Over all spatial axes."""
-    node.set(_whole(node, "LP_POOLING1", p=node.integer("p", 2)))
+    node.set(whole(node, node.tensor(0), "LP_POOLING1", p=node.integer("p", 2)))
 
 
 @translates("MaxUnpool", by=["MAX_UNPOOLING"])

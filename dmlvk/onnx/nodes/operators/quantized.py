@@ -16,7 +16,7 @@ from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.joining.pattern import JOINED
 from dmlvk.onnx.nodes.operators.convolution import channels_first, channels_last, narrowed, per_channel, widened
 from dmlvk.onnx.nodes.operators.matrix import largest_operand, product
-from dmlvk.onnx.nodes.operators.pooling import pool_window, pooled_sizes
+from dmlvk.onnx.nodes.operators.pooling import pool_window, pooled_sizes, whole
 from dmlvk.onnx.nodes.operators.quantization import by_quotient, dynamically, matrices, of_matrix, rounded_to
 from dmlvk.onnx.nodes.translation import DMLVK, FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
@@ -267,22 +267,8 @@ def quantized_average_pool(node: Node) -> None:
 def quantized_global_average_pool(node: Node) -> None:
     """Over all spatial axes, rounded once; channels may come last."""
     tensor = _channels_first(node, node.tensor(0))
-    if tensor.rank < 3:
-        raise NotOnDevice(f"needs a spatial axis; got {tensor.rank} dimensions")
-    sizes = (math.prod(tensor.shape[2:-1]), tensor.shape[-1])
-    seen = node.reshaped(tensor, (*tensor.shape[:2], *sizes)) if tensor.rank != 4 else tensor
-    made = node.apply(
-        "QUANTIZED_LINEAR_AVERAGE_POOLING",
-        input_tensor=seen,
-        **_pool_parameters(node, 4),
-        strides=[1, 1],
-        window_size=list(sizes),
-        start_padding=[0, 0],
-        end_padding=[0, 0],
-        dilations=[1, 1],
-        include_padding=False,
-    )
-    node.set(_with_channels_as_given(node, made.viewed((*tensor.shape[:2], *[1] * (tensor.rank - 2)))))
+    made = whole(node, tensor, "QUANTIZED_LINEAR_AVERAGE_POOLING", **_pool_parameters(node, 4), include_padding=False)
+    node.set(_with_channels_as_given(node, made))
 
 
 def _other_sign(tensor: Tensor) -> Tensor:
