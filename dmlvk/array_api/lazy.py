@@ -104,35 +104,16 @@ def number(device: Device, value: float, data_type: DataType) -> Value:
 def _evaluated(
     device: Device, operation: Operation, operands: tuple[Value, ...], results: Sequence[Value]
 ) -> list[TensorMemory]:
-    """Runs an operation with everything that its operands wait for."""
-    made = _run(device, _ShapePlan(operation, operands), results)
+    """Runs an operation with everything that its operands wait for; what waited and somebody needs has memory then."""
+    plan = ShapePlan(operation, operands)
+    program = plan.program(device, results)
+    made = device.arrays.execute(program, {point.name: plan.inputs[point.name] for point in program.inputs})
+    for number, value in plan.others:
+        value.settle(made[f"value {number}"])
     return [made[f"result {number}"] for number in range(len(results))]
 
 
-def settle(device: Device, values: Sequence[Value]) -> None:
-    """Computes values that wait, in one graph with what they wait for.
-
-    Args:
-        values: each of which is somebody's.
-    """
-    _run(device, _ShapePlan(None, tuple(values)), ())
-
-
-def _run(device: Device, plan: _ShapePlan, results: Sequence[Value]) -> dict[str, TensorMemory]:
-    """Computes results and what else somebody needs of a plan; what waited for it has memory then."""
-    key = (*plan.key, tuple((one.data_type, one.memory_shape) for one in results))
-    programs = device.arrays.programs
-    program = programs.get("program", key) or programs.keep("program", key, plan.compiled(device, results))
-    targets = {number: value.target() for number, value in plan.others if value.target is not None}
-    wishes = {f"value {number}": one.spare for number, one in targets.items() if one is not None and one.spare}
-    inputs = {point.name: plan.inputs[point.name] for point in program.inputs}
-    made = device.arrays.execute(program, inputs, wishes=wishes)
-    for number, value in plan.others:
-        value.settle(made[f"value {number}"])
-    return made
-
-
-class _ShapePlan:
+class ShapePlan:
     """What a graph consists of: operations that wait, in an order in which they can be computed.
 
     Args:
@@ -193,7 +174,20 @@ class _ShapePlan:
         assert isinstance(value.operation, Operation)  # what waits has one
         return value.operation.key, value.shape, tuple([self._indices[id(part)] for part in parts])
 
-    def compiled(self, device: Device, results: Sequence[Value]) -> CompiledGraph:
+    def value_of(self, name: str) -> Value:
+        """What one of the graph's inputs is, or an output that is not the operation's."""
+        return self._steps[int(name.rpartition(" ")[2])][0]
+
+    def program(self, device: Device, results: Sequence[Value]) -> CompiledGraph:
+        """The graph that computes results and what else somebody needs, kept for plans of the same structure."""
+        key = (*self.key, tuple((one.data_type, one.memory_shape) for one in results))
+        programs = device.arrays.programs
+        found: CompiledGraph = programs.get("program", key) or programs.keep(
+            "program", key, self._compiled(device, results)
+        )
+        return found
+
+    def _compiled(self, device: Device, results: Sequence[Value]) -> CompiledGraph:
         """The graph, ready to run; inputs on which nothing depends are left out."""
         graph, outputs = self._graph(device, results, self.inputs)
         names = graph.inputs_of(outputs.values())

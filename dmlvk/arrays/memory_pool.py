@@ -67,8 +67,10 @@ class MemoryPool:
     def _count(self, size_in_bytes: int) -> None:
         """Notes that somebody has so many bytes more, or less."""
         self._taken += size_in_bytes
-        self._most_taken = max(self._most_taken, self._taken)
-        self._most_of_all = max(self._most_of_all, self._taken + self._size)
+        if self._taken > self._most_taken:
+            self._most_taken = self._taken
+        if self._taken + self._size > self._most_of_all:
+            self._most_of_all = self._taken + self._size
 
     def when_freed(self, listener: Callable[[Allocation], object]) -> None:
         """Sets the method that is called with each chunk that is freed, before it is, as long as its object lives."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from dmlvk.support.recent import Recent
 
-_MOST = {"program": 256, "number": 256}
-"""How many are kept of each kind: graphs of waiting operations, numbers as arrays."""
+_MOST = {"program": 256, "number": 256, "trace": 1024}
+"""How many are kept of each kind: graphs of waiting operations, numbers as arrays, graphs by what was recorded."""
 
 
 class Programs:

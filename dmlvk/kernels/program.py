@@ -26,6 +26,8 @@ class BindingKind(enum.Enum):
     PERSISTENT = "persistent"
     CONSTANTS = "constants"
 
+    __hash__ = object.__hash__  # which is not Python's: runs look places up by their kinds
+
     __hash__ = object.__hash__  # of one object each; Enum's own takes a call of Python's, which a run makes often
 
 

@@ -82,7 +82,6 @@ class ResidentRuns:
         inputs: Mapping[str, Any],
         casting: Casting | None = None,
         out: Mapping[str, Any] | None = None,
-        wishes: Mapping[str, Allocation] | None = None,
     ) -> dict[str, TensorMemory]:
         """Runs a compiled operator; returns without waiting for the device.
 
@@ -91,7 +90,6 @@ class ResidentRuns:
             inputs: by member name; arrays, Arrays or their memory, Buffers and BufferBindings.
             casting: what of inputs may be converted.
             out: where outputs are to be written, by member name.
-            wishes: which memory new outputs get, by member name, where that is free.
 
         Raises:
             InvalidArgumentError: when one is missing, unknown, closed, of another device, or does not fit its tensor.
@@ -108,8 +106,7 @@ class ResidentRuns:
             outputs: dict[str, TensorMemory] = {}
             for number, point in enumerate(compiled.outputs):
                 if point.tensor is not None:
-                    wish = None if wishes is None else wishes.get(point.name)
-                    made = targets[point.name] if point.name in targets else self._new(compiled, point, wish)
+                    made = targets[point.name] if point.name in targets else self._new(compiled, point)
                     operands.locations[BindingKind.OUTPUT, number] = made.storage.allocation, made.offset
                     operands.owners.append(made)
                     outputs[point.name] = made
@@ -119,7 +116,30 @@ class ResidentRuns:
         self._submit(compiled, operands)
         return outputs
 
-    def _new(self, compiled: CompiledOperator, point: BindPoint, wish: Allocation | None) -> TensorMemory:
+    def execute_fitting(
+        self, compiled: CompiledOperator, inputs: Sequence[TensorMemory], wishes: Sequence[Allocation | None]
+    ) -> list[TensorMemory]:
+        """The same for what needs no look: its outputs, in order.
+
+        Args:
+            compiled: of the device, with a tensor for each input and output, none of them OWNED_BY_DML.
+            inputs: which lie as their tensors do.
+            wishes: which memory outputs get, where that is free.
+        """
+        engine = self.pool.engine
+        with engine.afterwards, engine.lock:
+            engine.check_open()
+            outputs = [self._new(compiled, *each) for each in zip(compiled.outputs, wishes, strict=True)]
+            owners = [*inputs, *outputs]
+            places = [(one.storage.allocation, one.offset) for one in owners]
+            slots = [(BindingKind.INPUT, number) for number in range(len(inputs))]
+            slots += [(BindingKind.OUTPUT, number) for number in range(len(outputs))]
+            operands = BoundMemory(dict(zip(slots, places, strict=True)), list(owners))
+            self._add_scratch(compiled, operands)
+        self._submit(compiled, operands)
+        return outputs
+
+    def _new(self, compiled: CompiledOperator, point: BindPoint, wish: Allocation | None = None) -> TensorMemory:
         assert point.tensor is not None  # an absent output has no array
         return TensorMemory(compiled.device, Storage(self.pool, point.size_in_bytes, wish), point.tensor)
 

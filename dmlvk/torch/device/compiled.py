@@ -9,7 +9,8 @@ from torch.fx import GraphModule
 
 from dmlvk.torch.device.kernels import operand_of, recorded
 from dmlvk.torch.device.recipes import Recipe
-from dmlvk.torch.device.tensors import RECORDER, tensor_of
+from dmlvk.torch.device.recorder import RECORDER
+from dmlvk.torch.device.tensors import tensor_of
 
 
 class RecordedPart(torch.nn.Module):

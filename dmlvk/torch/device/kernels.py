@@ -22,7 +22,8 @@ from dmlvk.support.recent import Recent
 from dmlvk.torch.composites import COMPOSITES
 from dmlvk.torch.device import tensors
 from dmlvk.torch.device.recipes import Family, NumberForm, Recipe, TensorForm, fault_of
-from dmlvk.torch.device.tensors import RECORDER, from_host, host_of, lying, reset, tensor_of, value_of, write
+from dmlvk.torch.device.recorder import RECORDER, Recorded
+from dmlvk.torch.device.tensors import from_host, host_of, lying, reset, seen, tensor_of, value_of, write
 from dmlvk.torch.lowering import NotLowered
 from dmlvk.torch.types import DATA_TYPES, NAME
 
@@ -156,9 +157,10 @@ class Kernel:
         numbers: list[float] = []
         key: list[Any] = [self]
         for item in args:
-            key.append(self._key(item, operands, numbers))
+            self._describe(item, key, operands, numbers)
         for name, item in kwargs.items():
-            key.append((name, self._key(item, operands, numbers)))
+            key.append(name)
+            self._describe(item, key, operands, numbers)
         known = tuple(key)
         family = _families.get(known)
         if family is None:
@@ -167,28 +169,33 @@ class Kernel:
             raise NotLowered(family)
         recipe, takes_numbers = family.recipe(tuple(numbers), device)
         for one in operands:
-            _check_device(self.name, one, device)
+            if one is not None and one.device is not device:
+                check_place(self.name, one, device)
         if takes_numbers:
             operands += [RECORDER.numbers.value(device, one, DataType.FLOAT32) for one in numbers]
         return recipe, operands
 
-    def _key(self, item: Any, operands: list[Any], numbers: list[float]) -> Any:
-        """What tells arguments from others; values of tensors, and numbers, go into lists."""
+    def _describe(self, item: Any, key: list[Any], operands: list[Any], numbers: list[float]) -> None:
+        """Adds what tells arguments from others to a key; values of tensors, and numbers, go into lists."""
         kind = type(item)
-        if kind is torch.Tensor or isinstance(item, torch.Tensor):
+        if kind is torch.Tensor or kind is torch.nn.Parameter or isinstance(item, torch.Tensor):
             value = lying(item)
             if value is not None:  # in row-major order: the most there are
                 operands.append(value)
-                return value.shape, item.dtype
-            shape = tuple(item.shape)
-            operands.append(None if 0 in shape else self._operand(item))
-            return shape, item.dtype, item.stride(), item.device.type
-        if kind is float:
+                key += value.shape, item.dtype
+                return
+            shape, place = item.shape, item.device.type
+            operands.append(None if 0 in shape else seen(item) if place == NAME else self._operand(item))
+            key.append((shape, item.dtype, item.stride(), place))
+        elif kind is float:
             numbers.append(item)
-            return float
-        if kind is list or kind is tuple:
-            return tuple([self._key(each, operands, numbers) for each in item])
-        return kind, item
+            key.append(float)
+        elif kind is list or kind is tuple:
+            key.append(len(item))
+            for each in item:
+                self._describe(each, key, operands, numbers)
+        else:
+            key.append((kind, item))
 
     def _family(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Family | str:
         if self._functional is None:
@@ -277,7 +284,7 @@ def operand_of(name: str, tensor: torch.Tensor, device: Device | None) -> Value:
     if tensor.device.type == NAME:
         value = value_of(tensor)
         if device is not None:
-            _check_device(name, value, device)
+            check_place(name, value, device)
         return value
     if tensor.device.type == "cpu" and not tensor.dim():
         dtype = torch.float32 if tensor.dtype is torch.float64 else tensor.dtype
@@ -286,8 +293,13 @@ def operand_of(name: str, tensor: torch.Tensor, device: Device | None) -> Value:
     raise InvalidArgumentError(f"{name}: all tensors must be on one device; got {NAME} and {tensor.device}: use .to()")
 
 
-def _check_device(name: str, value: Value | None, device: Device) -> None:
-    if value is not None and value.device is not device:
+def check_place(name: str, value: Value, device: Device) -> None:
+    """Checks that an operand is on the device.
+
+    Raises:
+        InvalidArgumentError: it is not.
+    """
+    if value.device is not device:
         raise InvalidArgumentError(
             f"{name}: a tensor is on another device of Vulkan's than {device!r}, or that one was closed"
         )
@@ -341,7 +353,7 @@ def recorded(recipe: Recipe, operands: list[Any], device: Device) -> list[Value 
         if result is None or result.operation is None:
             made.append(None)
             continue
-        value = Value(device, result.data_type, result.shape, None, result.operation, held)
+        value = Recorded(device, result.data_type, result.shape, result.operation, held)
         made.append(value)
         RECORDER.add(value, is_product=recipe.is_product)
     return made
@@ -349,13 +361,13 @@ def recorded(recipe: Recipe, operands: list[Any], device: Device) -> list[Value 
 
 def _assign(name: str, target: torch.Tensor, result: Any, value: Value | None, *, resizes: bool) -> None:
     """Puts a result into a tensor that is there."""
-    if not torch.can_cast(result.dtype, target.dtype):
+    if result.dtype is not target.dtype and not torch.can_cast(result.dtype, target.dtype):
         raise RuntimeError(
             f"{name}: result type {result.dtype} can't be cast to the desired output type {target.dtype}"
         )
     if target.device.type != NAME:
         raise InvalidArgumentError(f"{name}: all tensors must be on one device; the result is on {target.device}")
-    if result.shape != tuple(target.shape):
+    if result.shape != target.shape:
         if not resizes:
             raise RuntimeError(
                 f"{name}: output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}"

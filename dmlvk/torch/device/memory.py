@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dmlvk.torch.device.tensors import RECORDER, check_device
+from dmlvk.torch.device.recorder import RECORDER
+from dmlvk.torch.device.tensors import check_device
 
 if TYPE_CHECKING:
     from dmlvk.arrays.memory_pool import MemoryPool

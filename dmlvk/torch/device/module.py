@@ -22,7 +22,8 @@ from dmlvk.torch.device.memory import (
     memory_stats,
     reset_peak_memory_stats,
 )
-from dmlvk.torch.device.tensors import RECORDER, check_device
+from dmlvk.torch.device.recorder import RECORDER
+from dmlvk.torch.device.tensors import check_device
 from dmlvk.torch.types import DATA_TYPES, NAME
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from dmlvk.torch.device.tensors import JOURNAL, RECORDER
+from dmlvk.torch.device.recorder import RECORDER
+from dmlvk.torch.device.tensors import JOURNAL
 from dmlvk.torch.types import NAME
 
 

@@ -7,39 +7,29 @@ was recorded before has the former one.
 
 from __future__ import annotations
 
+import functools
 import math
-import struct
 import threading
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
 import torch
 
-from dmlvk.array_api.lazy import Operation, settle
+from dmlvk.array_api.lazy import Operation
 from dmlvk.arrays.tensor_memory import TensorMemory, array_tensor
 from dmlvk.arrays.values import Value
 from dmlvk.datatypes import DataType
 from dmlvk.errors import DataTypeError, DeviceNotFoundError, InvalidArgumentError, UnsupportedError
-from dmlvk.objects.portable import default_device
 from dmlvk.support.recent import Recent
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc
 from dmlvk.torch.device import geometry
 from dmlvk.torch.device.geometry import Geometry, Shape
+from dmlvk.torch.device.recorder import RECORDER, deferred
 from dmlvk.torch.types import DATA_TYPES, NAME, from_numpy, to_numpy
 
 if TYPE_CHECKING:
-    from dmlvk.device import Device
     from dmlvk.runtime.work import Allocation
-
-MOST_PENDING = 160  # Operators that are recorded before they run at most
-
-_FEWEST_BEFORE_PRODUCT = 24
-"""Operators after which a product begins the next graph: so layers that are alike share a plan."""
-
-_RUNS_OF_NUMBERS = 512
-"""Runs after which numbers take a turn without an optimizer's step."""
 
 _META = torch._C.DispatchKey.Meta
 _as_strided = torch.ops.aten.as_strided.default
@@ -56,20 +46,25 @@ class Journal(threading.local):
 JOURNAL = Journal()
 
 
+_View: TypeAlias = tuple[Sequence[int], Sequence[int], int]  # sizes, strides, and the first element
+_NONE: dict[_View, Value] = {}
+
+
 class Record:
     """What a storage has.
 
     Attributes:
         dtype: PyTorch's type of the elements.
         count: how many there are.
-        views: values of windows that were looked at since the last change.
+        views: values of windows that were looked at since the last change; :data:`_NONE` is nobody's own.
         spare: memory that it had before the present one, and has next.
     """
 
     __slots__ = ("__weakref__", "_last", "_value", "count", "dtype", "spare", "views")
 
     def __init__(self, dtype: torch.dtype, count: int, value: Value | None) -> None:
-        self.dtype, self.count, self.views = dtype, count, dict[Geometry, Value]()
+        self.dtype, self.count = dtype, count
+        self.views: dict[_View, Value] = _NONE
         self._value = value
         self.spare: Allocation | None = None
         self._last: Allocation | None = None
@@ -90,7 +85,7 @@ class Record:
             value.handles += 1
             if value.is_pending:
                 value.target = weakref.ref(self)
-        self.views.clear()
+        self.views = _NONE
         if before is not None:
             before.handles -= 1
             if not before.is_pending:
@@ -157,121 +152,8 @@ class DeviceStorage(torch.UntypedStorage):
         return tensor_of(record.value, (record.count,), record.dtype)
 
 
-class Numbers:
-    """Numbers of Python in the device's memory, so that others need no other graph.
-
-    Those stay that were asked for since the turn before the last one. So numbers that change with each step of an
-    optimizer lie in two pieces of memory in turn, as parameters do, and what was recorded for these is run again.
-    """
-
-    def __init__(self) -> None:
-        self._device: Device | None = None
-        self._young: dict[Any, TensorMemory] = {}
-        self._old: dict[Any, TensorMemory] = {}
-
-    def value(self, device: Device, value: float, data_type: DataType) -> Value:
-        """One without axes."""
-        if device is not self._device:
-            self._device, self._young, self._old = device, {}, {}
-        key = data_type, struct.pack("d", value) if isinstance(value, float) else int(value)  # -0 equals 0
-        known = self._young.get(key)
-        if known is None:
-            known = self._old.get(key)
-            if known is None:
-                with np.errstate(over="ignore"):  # infinity
-                    known = device.array(np.array(value).astype(data_type.numpy_dtype)).memory()
-            self._young[key] = known
-        return Value(device, data_type, (), known)
-
-    def turn(self) -> None:
-        """Lets go of those that nobody asked for since the last turn."""
-        self._young, self._old = {}, self._young
-
-
-class Recorder:
-    """What is recorded for the device and has not run.
-
-    Attributes:
-        numbers: beside tensors.
-    """
-
-    def __init__(self) -> None:
-        self.numbers = Numbers()
-        self._runs = 0
-        self._pending: list[Value] = []
-        self._lock = threading.RLock()
-        self._device: Device | None = None
-        self._is_chosen = False
-        self._last: list[weakref.ref[Value]] = []
-
-    @property
-    def device(self) -> Device:
-        """What :meth:`use` chose; without that, the process's device, opened when it is first needed."""
-        device = self._device
-        if device is None or device.engine.is_removed:
-            if device is not None and self._is_chosen:
-                device.engine.check_open()
-            device = self._device = default_device()
-        return device
-
-    def use(self, device: Device | None) -> None:
-        """Has another device of Vulkan's stand behind PyTorch's; tensors that there are stay on theirs."""
-        self.run()
-        self._device, self._is_chosen = device, device is not None
-
-    def add(self, value: Value, *, is_product: bool = False) -> None:
-        """Notes a value that waits; runs what came before it where it is enough."""
-        count = len(self._pending)
-        if count >= _FEWEST_BEFORE_PRODUCT and (is_product or count >= MOST_PENDING):
-            self.run()
-        self._pending.append(value)
-
-    def run(self) -> None:
-        """Hands everything that somebody still needs to the device, as one graph."""
-        with self._lock:
-            pending, self._pending = self._pending, []
-            self._runs += bool(pending)
-            if self._runs >= _RUNS_OF_NUMBERS:
-                self.turn()
-            try:
-                needed = [value for value in pending if value.handles > 0 and value.is_pending]
-                if needed and not needed[0].device.engine.is_removed:
-                    settle(needed[0].device, needed)
-                    self._last = [weakref.ref(value) for value in needed]
-            except BaseException:
-                self._pending = pending + self._pending
-                raise
-
-    def turn(self) -> None:
-        """Lets go of numbers that nobody needs any more: after a step of an optimizer, or many runs."""
-        self._runs = 0
-        self.numbers.turn()
-
-    def wait(self) -> None:
-        """Runs what is recorded, and waits for it."""
-        self.run()
-        for value in filter(None, (known() for known in self._last)):
-            value.memory().wait()
-
-
-RECORDER = Recorder()
-
 _places: Recent[Any, int] = Recent(1024)
 """Where parts of each form were written first."""
-
-
-def deferred(operation: Operation, operands: Sequence[Value], data_type: DataType, shape: Shape) -> Value:
-    """One result of an operation, recorded."""
-    value = Value(RECORDER.device, data_type, shape, operation=operation, operands=tuple(operands))
-    RECORDER.add(value)
-    return value
-
-
-def memory_of(value: Value) -> TensorMemory:
-    """Where a value is, with everything that was recorded computed."""
-    if value.is_pending:
-        RECORDER.run()
-    return value.memory()
 
 
 def check_dtype(dtype: torch.dtype) -> None:
@@ -328,18 +210,21 @@ def tensor_of(value: Value | None, shape: Shape, dtype: torch.dtype, strides: Sh
     made: torch.Tensor = _empty(shape, dtype)
     storage: Any = made.untyped_storage()
     storage.__class__ = DeviceStorage
-    lying = None if strides is None or value is None else geometry.flattened(shape, strides)
-    if lying is None or made.stride() == strides:
+    if strides is None or value is None or made.stride() == strides or not geometry.flattened(shape, strides):
         storage.record = Record(dtype, math.prod(shape), value)
         return made
-    assert value is not None and strides is not None
-    axes = tuple(sorted(range(len(shape)), key=lambda axis: (-strides[axis], axis)))
-    sizes = tuple(shape[axis] for axis in axes)
-    moved = deferred(Operation(geometry.ordered, (axes,), is_elementwise=True), (value,), value.data_type, sizes)
-    storage.record = Record(dtype, math.prod(shape), moved)
-    storage.record.views[lying] = value
+    operation, sizes = _order(shape, strides)
+    record = storage.record = Record(dtype, math.prod(shape), deferred(operation, (value,), value.data_type, sizes))
+    record.views = {(shape, strides, 0): value}
     strided: torch.Tensor = _as_strided._op_dk(_META, made, shape, strides, 0)
     return strided
+
+
+@functools.lru_cache(4096)
+def _order(shape: Shape, strides: Shape) -> tuple[Operation, Shape]:
+    """What brings axes into the order in which they lie, and their sizes then."""
+    axes = tuple(sorted(range(len(shape)), key=lambda axis: (-strides[axis], axis)))
+    return Operation(geometry.ordered, (axes,), is_elementwise=True), tuple(shape[axis] for axis in axes)
 
 
 def record_of(tensor: torch.Tensor) -> Record:
@@ -370,34 +255,41 @@ def lying(tensor: torch.Tensor) -> Value | None:
 
 def value_of(tensor: torch.Tensor) -> Value:
     """A tensor's elements, in its own shape."""
-    known = lying(tensor)
-    if known is not None:
-        return known
+    return lying(tensor) or seen(tensor)
+
+
+def seen(tensor: torch.Tensor) -> Value:
+    """A tensor's elements where they do not lie so."""
     record = record_of(tensor)
-    value = record.value
+    value = record._value
     assert value is not None, "callers leave tensors without elements out"
-    shape: Shape = tuple(tensor.shape)
     if record.dtype is not tensor.dtype:
         return _reinterpreted(tensor, record)
-    return _seen(record, value, Geometry(shape, tensor.stride(), tensor.storage_offset()))
-
-
-def _seen(record: Record, value: Value, view: Geometry) -> Value:
+    view = tensor.shape, tensor.stride(), tensor.storage_offset()
     known = record.views.get(view)
     if known is not None and (value.is_pending or not known.is_pending):
         return known
-    last = view.offset + sum((size - 1) * step for size, step in zip(view.shape, view.strides, strict=True))
+    window, last, operation = _window(*view)
     if last >= record.count:
         raise InvalidArgumentError(
-            f"dmlvk: a view of {list(view.shape)} by strides {list(view.strides)} from element {view.offset} on "
+            f"dmlvk: a view of {list(window.shape)} by strides {list(window.strides)} from element {window.offset} on "
             f"reaches beyond its memory of {record.count} elements"
         )
-    made = None if value.is_pending else _shown(value, view)
+    made = None if value.is_pending else _shown(value, window)
     if made is None:
-        operation = Operation(geometry.seen, (view,), is_elementwise=True)
-        made = deferred(operation, (value,), value.data_type, view.shape)
+        made = deferred(operation, (value,), value.data_type, window.shape)
+    if record.views is _NONE:
+        record.views = {}
     record.views[view] = made
     return made
+
+
+@functools.lru_cache(4096)
+def _window(shape: Sequence[int], strides: Sequence[int], offset: int) -> tuple[Geometry, int, Operation]:
+    """A view, its last element in memory, and what gives its elements."""
+    view = Geometry(tuple(shape), tuple(strides), offset)
+    last = offset + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
+    return view, last, Operation(geometry.seen, (view,), is_elementwise=True)
 
 
 def _shown(value: Value, view: Geometry) -> Value | None:
@@ -433,24 +325,25 @@ def write(tensor: torch.Tensor, value: Value) -> None:
     assert before is not None, "callers leave tensors without elements out"
     if record.dtype is not tensor.dtype:
         raise InvalidArgumentError(f"dmlvk: memory of {record.dtype} cannot be written as {tensor.dtype}")
-    shape: Shape = tuple(tensor.shape)
     if tensor.is_contiguous() and tensor.numel() == record.count:
         record.become(value)
         return
+    shape: Shape = tuple(tensor.shape)
     view = Geometry(shape, tensor.stride(), tensor.storage_offset())
     if view.overlaps:
         raise InvalidArgumentError(
             f"dmlvk: a tensor of {list(shape)} with strides {list(view.strides)} has several elements in one place and "
             "cannot be written: clone it first"
         )
+    operands: tuple[Value, ...]
     form = record.count, shape, view.strides
     if _places.of(form, lambda: view.offset) == view.offset:
-        operation, operands = Operation(geometry.written, (view,), is_elementwise=True), [before, value]
+        operation, operands = Operation(geometry.written, (view,), is_elementwise=True), (before, value)
     else:  # one plan for all other places
         operation = Operation(geometry.written_at, (Geometry(shape, view.strides, 0),), is_elementwise=True)
-        operands = [before, value, RECORDER.numbers.value(RECORDER.device, view.offset, DataType.INT32)]
+        operands = (before, value, RECORDER.numbers.value(RECORDER.device, view.offset, DataType.INT32))
     record.become(deferred(operation, operands, before.data_type, before.shape))
-    record.views[view] = value
+    record.views = {(shape, view.strides, view.offset): value}
 
 
 def uploaded(tensor: torch.Tensor) -> Value:
@@ -482,7 +375,7 @@ def host_of(tensor: torch.Tensor) -> torch.Tensor:
     strides = tensor.stride() if geometry.flattened(shape, tensor.stride()) else None
     if not tensor.numel():
         return torch.empty(shape, dtype=dtype, device="cpu")
-    values = memory_of(value_of(tensor.detach())).numpy()
+    values = value_of(tensor.detach()).memory().numpy()
     if strides is None:
         example = torch.empty(shape, dtype=dtype, device="meta")
     else:

@@ -15,11 +15,11 @@ from dmlvk.torch.composites import repeated
 from dmlvk.torch.device import geometry, tensors
 from dmlvk.torch.device.fused import FUSED
 from dmlvk.torch.device.kernels import Kernel
+from dmlvk.torch.device.recorder import deferred
 from dmlvk.torch.device.tensors import (
     DeviceStorage,
     check_dtype,
     check_index,
-    deferred,
     from_host,
     host_of,
     record_of,

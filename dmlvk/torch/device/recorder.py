@@ -1,0 +1,251 @@
+"""What was recorded for the device, and runs as one graph when it is needed, or when it is enough.
+
+What a program repeats, it records in the same order. So a graph is found again by what was recorded, one operation
+after the other, without a look at how they depend on each other.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+import weakref
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlvk.array_api.lazy import Operation, ShapePlan
+from dmlvk.arrays.tensor_memory import TensorMemory
+from dmlvk.arrays.values import Value
+from dmlvk.datatypes import DataType
+from dmlvk.objects.portable import default_device
+from dmlvk.torch.device.geometry import Shape
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
+    from dmlvk.graphs.compiled import CompiledGraph
+
+MOST_PENDING = 160  # Operators that are recorded before they run at most
+
+_FEWEST_BEFORE_PRODUCT = 24
+"""Operators after which a product begins the next graph: so layers that are alike share a plan."""
+
+_RUNS_OF_NUMBERS = 512
+"""Runs after which numbers take a turn without an optimizer's step."""
+
+
+class Recorded(Value):
+    """Elements of a tensor that were recorded. Nothing else than the recorder computes them."""
+
+    __slots__ = ()
+
+    def __init__(  # what operands are waited for nobody asks
+        self, device: Device, data_type: DataType, shape: Shape, operation: Operation, operands: tuple[Value, ...]
+    ) -> None:
+        self.device, self.data_type, self.shape = device, data_type, shape
+        self.operation, self._operands = operation, operands
+        self.target = self._memory = None
+        self.handles = self.uses = 0
+        self.weight = 1
+
+    def settle(self, memory: TensorMemory) -> None:
+        """Takes the computed elements, and lets go of the operands."""
+        self._memory, self._operands = memory, None
+        if self.target is not None and (target := self.target()) is not None:
+            target.turn()
+
+    def memory(self) -> TensorMemory:
+        """Where the elements are, with everything that was recorded computed."""
+        if self._memory is None:
+            RECORDER.run(self)
+        assert self._memory is not None  # what runs has one
+        return self._memory
+
+
+class Numbers:
+    """Numbers of Python in the device's memory, so that others need no other graph.
+
+    Those stay that were asked for since the turn before the last one. So numbers that change with each step of an
+    optimizer lie in two pieces of memory in turn, as parameters do, and what was recorded for these is run again.
+    """
+
+    def __init__(self) -> None:
+        self._device: Device | None = None
+        self._young: dict[Any, Value] = {}
+        self._old: dict[Any, Value] = {}
+
+    def value(self, device: Device, value: float, data_type: DataType) -> Value:
+        """One without axes."""
+        if device is not self._device:
+            self._device, self._young, self._old = device, {}, {}
+        key = data_type, struct.pack("d", value) if isinstance(value, float) else int(value)  # -0 equals 0
+        known = self._young.get(key)
+        if known is None:
+            known = self._old.get(key)
+            if known is None:
+                with np.errstate(over="ignore"):  # infinity
+                    memory = device.array(np.array(value).astype(data_type.numpy_dtype)).memory()
+                known = Value(device, data_type, (), memory)
+            self._young[key] = known
+        return known
+
+    def turn(self) -> None:
+        """Lets go of those that nobody asked for since the last turn."""
+        self._young, self._old = {}, self._young
+
+
+class _Trace:
+    """What was recorded, in the order in which it was.
+
+    Args:
+        pending: values that wait.
+
+    Attributes:
+        steps: those, and before each what else it waits for.
+        inputs: what is in memory of their operands.
+        key: equal for traces that are computed alike.
+    """
+
+    def __init__(self, pending: Iterable[Value]) -> None:
+        self.steps: list[Value] = []
+        self.inputs: list[Value] = []
+        self._numbers: dict[Value, int] = {}
+        self._parts: list[Hashable] = []
+        for value in pending:
+            if value not in self._numbers:
+                self._add(value)
+        self._needed = [number for number, value in enumerate(self.steps) if value.handles > 0]
+        self.key = tuple(self._parts), tuple(self._needed)
+
+    def _add(self, value: Value) -> None:
+        numbers, operands = self._numbers, value.operands_if_pending()
+        if operands is None:
+            numbers[value] = len(numbers)
+            self.inputs.append(value)
+            tensor = value.memory().tensor
+            self._parts.append((tensor.data_type, tensor.sizes, tensor.strides))
+            return
+        for one in operands:
+            if one not in numbers:
+                self._add(one)
+        assert isinstance(value.operation, Operation)  # what waits has one
+        self._parts.append((value.operation.key, *[numbers[one] for one in operands]))
+        numbers[value] = len(numbers)
+        self.steps.append(value)
+
+    def compiled(self, device: Device) -> tuple[CompiledGraph, list[int], list[int]]:
+        """The graph that computes what somebody needs; which inputs it takes, and which steps it gives."""
+        plan = ShapePlan(None, tuple([self.steps[number] for number in self._needed]))
+        program = plan.program(device, ())
+        inputs = {value: number for number, value in enumerate(self.inputs)}
+        steps = {value: number for number, value in enumerate(self.steps)}
+        return (
+            program,
+            [inputs[plan.value_of(point.name)] for point in program.inputs],
+            [steps[plan.value_of(point.name)] for point in program.outputs],
+        )
+
+    def run(self, device: Device) -> list[Value]:
+        """Computes what somebody needs, and returns it."""
+        if not self._needed:
+            return []
+        arrays = device.arrays
+        found = arrays.programs.get("trace", self.key) or arrays.programs.keep("trace", self.key, self.compiled(device))
+        program, taken, given = found
+        values = [self.steps[number] for number in given]
+        targets = [None if value.target is None else value.target() for value in values]
+        wishes = [None if target is None else target.spare for target in targets]
+        inputs = [self.inputs[number].memory() for number in taken]
+        for value, memory in zip(values, arrays.execute_fitting(program, inputs, wishes), strict=True):
+            value.settle(memory)
+        return values
+
+
+class Recorder:
+    """What is recorded for the device and has not run.
+
+    Attributes:
+        numbers: beside tensors.
+    """
+
+    def __init__(self) -> None:
+        self.numbers = Numbers()
+        self._runs = 0
+        self._pending: list[Value] = []
+        self._lock = threading.RLock()
+        self._device: Device | None = None
+        self._is_chosen = False
+        self._last: list[weakref.ref[Value]] = []
+
+    @property
+    def device(self) -> Device:
+        """What :meth:`use` chose; without that, the process's device, opened when it is first needed."""
+        device = self._device
+        if device is None or device.engine.is_removed:
+            if device is not None and self._is_chosen:
+                device.engine.check_open()
+            device = self._device = default_device()
+        return device
+
+    def use(self, device: Device | None) -> None:
+        """Has another device of Vulkan's stand behind PyTorch's; tensors that there are stay on theirs."""
+        self.run()
+        self._device, self._is_chosen = device, device is not None
+
+    def add(self, value: Value, *, is_product: bool = False) -> None:
+        """Notes a value that waits; runs what came before it where it is enough."""
+        count = len(self._pending)
+        if count >= _FEWEST_BEFORE_PRODUCT and (is_product or count >= MOST_PENDING):
+            self.run()
+        self._pending.append(value)
+
+    def run(self, wanted: Value | None = None) -> None:
+        """Hands everything that somebody still needs to the device, as one graph.
+
+        Args:
+            wanted: a value that the caller needs.
+
+        Raises:
+            DeviceRemovedError: the wanted one's device is lost or closed.
+        """
+        with self._lock:
+            pending, self._pending = self._pending, []
+            if wanted is not None:
+                wanted.device.engine.check_open()
+                wanted.handles += 1
+                pending.append(wanted)
+            self._runs += bool(pending)
+            if self._runs >= _RUNS_OF_NUMBERS:
+                self.turn()
+            try:
+                waiting = [value for value in pending if value.is_pending]
+                if waiting and not waiting[0].device.engine.is_removed:
+                    computed = _Trace(waiting).run(waiting[0].device)
+                    self._last = [weakref.ref(value) for value in computed] or self._last
+            except BaseException:
+                self._pending = pending + self._pending
+                raise
+            finally:
+                if wanted is not None:
+                    wanted.handles -= 1
+
+    def turn(self) -> None:
+        """Lets go of numbers that nobody needs any more: after a step of an optimizer, or many runs."""
+        self._runs = 0
+        self.numbers.turn()
+
+    def wait(self) -> None:
+        """Runs what is recorded, and waits for it."""
+        self.run()
+        for value in filter(None, (known() for known in self._last)):
+            value.memory().wait()
+
+
+RECORDER = Recorder()
+
+
+def deferred(operation: Operation, operands: tuple[Value, ...], data_type: DataType, shape: Shape) -> Value:
+    """One result of an operation, recorded."""
+    value = Recorded(RECORDER.device, data_type, shape, operation, operands)
+    RECORDER.add(value)
+    return value
