@@ -13,6 +13,7 @@ from torch.utils import backend_registration
 from dmlvk.errors import UnsupportedError
 from dmlvk.torch.composites import COMPOSITES, OWN
 from dmlvk.torch.device import autocast, memory, module, steps
+from dmlvk.torch.device.composed import COMPOSED
 from dmlvk.torch.device.kernels import Kernel, fallbacks, functional_of, set_fallback, tell
 from dmlvk.torch.device.tensors import DeviceStorage
 from dmlvk.torch.device.transfers import SPECIAL, stored
@@ -102,7 +103,7 @@ def register() -> bool:
     library = torch.library.Library("aten", "IMPL")
     for name, kernel in _kernels().items():
         library.impl(name, kernel, "PrivateUse1")
-    for name, function in OWN.items():
+    for name, function in (OWN | COMPOSED).items():
         library.impl(name, function, "PrivateUse1")
         library.impl(name, function, "AutogradPrivateUse1")
     rest = torch.library.Library("_", "IMPL")
