@@ -15,6 +15,7 @@ from dmlvk.torch.composites import COMPOSITES, OWN
 from dmlvk.torch.device import autocast, memory, module, steps
 from dmlvk.torch.device.composed import COMPOSED
 from dmlvk.torch.device.kernels import Kernel, fallbacks, functional_of, set_fallback, tell
+from dmlvk.torch.device.lists import list_kernels
 from dmlvk.torch.device.tensors import DeviceStorage
 from dmlvk.torch.device.transfers import SPECIAL, stored
 from dmlvk.torch.lowering import LOWERINGS
@@ -50,7 +51,8 @@ def _kernels() -> dict[str, Any]:
         is_empty = name.removeprefix("new_").startswith("empty")  # PyTorch makes it by empty_strided
         if functional is not None and str(functional) in known and not is_view and not is_empty:
             made[rest] = Kernel(operator, functional)
-    return made | SPECIAL
+    made |= SPECIAL
+    return made | dict(list_kernels(made))
 
 
 def _fallback(operator: Any, *args: Any, **kwargs: Any) -> Any:

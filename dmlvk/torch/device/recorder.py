@@ -172,6 +172,7 @@ class Recorder:
         self.numbers = Numbers()
         self._runs = 0
         self._pending: list[Value] = []
+        self._beside = 0  # how many of them do not count
         self._lock = threading.RLock()
         self._device: Device | None = None
         self._is_chosen = False
@@ -194,10 +195,14 @@ class Recorder:
 
     def add(self, value: Value, *, is_product: bool = False) -> None:
         """Notes a value that waits; runs what came before it where it is enough."""
-        count = len(self._pending)
+        count = len(self._pending) - self._beside
         if count >= _FEWEST_BEFORE_PRODUCT and (is_product or count >= MOST_PENDING):
             self.run()
         self._pending.append(value)
+
+    def widen(self, count: int) -> None:
+        """Has so many values more run together with what is recorded, since they belong to one operator."""
+        self._beside += count
 
     def run(self, wanted: Value | None = None) -> None:
         """Hands everything that somebody still needs to the device, as one graph.
@@ -209,7 +214,7 @@ class Recorder:
             DeviceRemovedError: the wanted one's device is lost or closed.
         """
         with self._lock:
-            pending, self._pending = self._pending, []
+            pending, self._pending, self._beside = self._pending, [], 0
             if wanted is not None:
                 wanted.device.engine.check_open()
                 wanted.handles += 1
