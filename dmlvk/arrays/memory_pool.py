@@ -188,6 +188,8 @@ class MemoryPool:
         self.engine.afterwards.put_off(change)
 
     def _free_taken(self, allocation: Allocation) -> None:
+        if not self.engine.has(allocation):
+            return  # another thread closed the same array
         self._count(-allocation.size_in_bytes)
         self._free(allocation)
 
@@ -216,15 +218,21 @@ class Storage:
 
     def __init__(self, pool: MemoryPool, size_in_bytes: int, wish: Allocation | None = None) -> None:
         self._pool = pool
-        self._allocation = pool.take(size_in_bytes, self, wish)
-        self.size_in_bytes = self._allocation.size_in_bytes
-        self._release = weakref.finalize(self, pool.give_back, self._allocation)
         self.waiting: weakref.WeakSet[Waiting] | None = None
+        self._is_released = True
+        self._allocation = pool.take(size_in_bytes, self, wish)
+        self._is_released = False
+        self.size_in_bytes = self._allocation.size_in_bytes
+
+    def __del__(self) -> None:
+        if not self.is_closed:
+            self._is_released = True
+            self._pool.give_back(self._allocation)
 
     @property
     def is_closed(self) -> bool:
         """Whether the memory was freed, by :meth:`close` or with the device."""
-        return not self._release.alive or self._pool.engine.is_closed
+        return self._is_released or self._pool.engine.is_closed
 
     @property
     def allocation(self) -> Allocation:
@@ -234,7 +242,7 @@ class Storage:
             InvalidArgumentError: when it was closed.
             DeviceRemovedError: when its device was closed.
         """
-        is_released = not self._release.alive  # before the device is asked, which another thread may be closing
+        is_released = self._is_released  # before the device is asked, which another thread may be closing
         self._pool.engine.check_open()
         if is_released:
             raise InvalidArgumentError("Array: was closed")
@@ -260,5 +268,6 @@ class Storage:
         """Frees the memory; closing twice is allowed."""
         if not self.is_closed:
             self.settle()
-        if self._release.detach() is not None:
+        if not self._is_released:
+            self._is_released = True
             self._pool.free(self._allocation)

@@ -297,12 +297,19 @@ def _shown(value: Value, view: Geometry) -> Value | None:
     memory = value.memory()
     if len(view.shape) > MAXIMUM_DIMENSION_COUNT or not memory.tensor.is_packed:
         return None
-    tensor = TensorDesc(memory.data_type, view.shape or (1,), view.strides or (1,))
-    offset = memory.offset + memory.data_type.bytes_of(view.offset)
-    if offset % tensor.binding_alignment:
+    tensor, first, alignment = _part(memory.data_type, view)
+    offset = memory.offset + first
+    if offset % alignment:
         return None
-    seen = TensorMemory(value.device, memory.storage, tensor, offset, is_whole=False)
-    return Value(value.device, value.data_type, view.shape, seen)
+    part = TensorMemory(value.device, memory.storage, tensor, offset, is_whole=False)
+    return Value(value.device, value.data_type, view.shape, part)
+
+
+@functools.lru_cache(4096)
+def _part(data_type: DataType, view: Geometry) -> tuple[TensorDesc, int, int]:
+    """A view of memory, its first byte, and of what its place must be a multiple."""
+    tensor = TensorDesc(data_type, view.shape or (1,), view.strides or (1,))
+    return tensor, data_type.bytes_of(view.offset), tensor.binding_alignment
 
 
 def _reinterpreted(tensor: torch.Tensor, record: Record) -> Value:
