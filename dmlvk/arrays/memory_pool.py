@@ -6,6 +6,7 @@ bound to it anew.
 
 from __future__ import annotations
 
+import collections
 import functools
 import heapq
 import weakref
@@ -37,6 +38,7 @@ class MemoryPool:
         self.engine = engine
         self._kept: dict[Allocation, _Entry] = {}  # the oldest first
         self._by_size: dict[int, list[tuple[int, Allocation]]] = {}  # heaps
+        self._returned: collections.deque[tuple[Allocation, _Entry]] = collections.deque()  # what is to be kept
         self._size = 0
         self._taken = self._most_taken = self._most_of_all = 0
         self._most = max(KEPT_BYTES, engine.info.memory // _KEPT_PART.get(engine.info.kind, 8))
@@ -44,10 +46,12 @@ class MemoryPool:
 
     @property
     def size_in_bytes(self) -> int:
+        self._collect()
         return self._size
 
     @property
     def taken_in_bytes(self) -> int:
+        self._collect()
         return self._taken
 
     @property
@@ -88,9 +92,17 @@ class MemoryPool:
         size = -(-size_in_bytes // _GRANULE) * _GRANULE
         with self.engine.afterwards, self.engine.lock:
             self.engine.check_open()
+            self._collect()
             allocation = self._taken_from_kept(size, owner, wish) or self._allocated(size, owner)
             self._count(size)
             return allocation
+
+    def _collect(self) -> None:
+        """Keeps what came back."""
+        while self._returned:
+            with self.engine.afterwards, self.engine.lock:
+                while self._returned:
+                    self._keep(*self._returned.popleft())
 
     def _taken_from_kept(self, size: int, owner: object, wish: Allocation | None) -> Allocation | None:
         if wish is not None and wish.size_in_bytes == size and self._leaves(wish):
@@ -123,8 +135,10 @@ class MemoryPool:
             return self.engine.allocate(size, zeroed=False, owner=owner)
 
     def give_back(self, allocation: Allocation) -> None:
-        """Takes a chunk back; never waits, since finalizers call it."""
-        self.engine.afterwards.put_off(functools.partial(self._keep, allocation))
+        """Takes a chunk back; never waits, since finalizers call it. It is kept when memory is taken, or looked at."""
+        entry = _Entry()
+        allocation.owner = weakref.ref(entry)
+        self._returned.append((allocation, entry))
 
     def free(self, allocation: Allocation) -> None:
         """Frees a chunk that was taken; in the middle of a call of the same thread when that call is over."""
@@ -137,17 +151,16 @@ class MemoryPool:
     def clear(self) -> None:
         """Frees everything that is kept."""
         with self.engine.afterwards, self.engine.lock:
+            self._collect()
             self._free_oldest(-1)
 
-    def _keep(self, allocation: Allocation) -> None:
+    def _keep(self, allocation: Allocation, entry: _Entry) -> None:
         if self.engine.is_closed or not self.engine.has(allocation):
             return  # the device has freed it, or another process has it
         self._count(-allocation.size_in_bytes)
         if allocation.size_in_bytes > self._most:
             self._free(allocation)
             return
-        entry = _Entry()
-        allocation.owner = weakref.ref(entry)
         self._size += allocation.size_in_bytes  # first: what an interrupt leaves is never less than what is kept
         self._kept[allocation] = entry
         if not allocation.is_reserved:
@@ -181,11 +194,12 @@ class MemoryPool:
         """Has a chunk for everybody again; never waits, since finalizers call it."""
 
         def change() -> None:
-            allocation.is_reserved = False
             if allocation in self._kept:
                 self._share(allocation)
 
-        self.engine.afterwards.put_off(change)
+        allocation.is_reserved = False
+        if allocation in self._kept:
+            self.engine.afterwards.put_off(change)
 
     def _free_taken(self, allocation: Allocation) -> None:
         if not self.engine.has(allocation):

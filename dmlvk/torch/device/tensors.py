@@ -83,14 +83,18 @@ class Record:
         before, self._value = self._value, value
         if value is not None:
             value.handles += 1
-            if value.is_pending:
+            if value._memory is None:
                 value.target = weakref.ref(self)
         self.views = _NONE
         if before is not None:
             before.handles -= 1
-            if not before.is_pending:
-                memory = before.memory()
+            memory = before._memory
+            if memory is not None:
                 self._last = memory.storage.allocation if memory.is_whole else None
+
+    def is_all_of(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor of it shows all elements in order."""
+        return tensor.is_contiguous() and tensor.numel() == self.count and tensor.dtype is self.dtype
 
     def turn(self) -> None:
         """Has new elements in memory: what it had before is for the next ones."""
@@ -210,10 +214,11 @@ def tensor_of(value: Value | None, shape: Shape, dtype: torch.dtype, strides: Sh
     made: torch.Tensor = _empty(shape, dtype)
     storage: Any = made.untyped_storage()
     storage.__class__ = DeviceStorage
-    if strides is None or value is None or made.stride() == strides or not geometry.flattened(shape, strides):
+    order = None if strides is None or value is None or made.stride() == strides else _order(shape, strides)
+    if order is None or value is None or strides is None:
         storage.record = Record(dtype, math.prod(shape), value)
         return made
-    operation, sizes = _order(shape, strides)
+    operation, sizes = order
     record = storage.record = Record(dtype, math.prod(shape), deferred(operation, (value,), value.data_type, sizes))
     record.views = {(shape, strides, 0): value}
     strided: torch.Tensor = _as_strided._op_dk(_META, made, shape, strides, 0)
@@ -221,8 +226,10 @@ def tensor_of(value: Value | None, shape: Shape, dtype: torch.dtype, strides: Sh
 
 
 @functools.lru_cache(4096)
-def _order(shape: Shape, strides: Shape) -> tuple[Operation, Shape]:
-    """What brings axes into the order in which they lie, and their sizes then."""
+def _order(shape: Shape, strides: Shape) -> tuple[Operation, Shape] | None:
+    """What brings axes into the order in which they lie, and their sizes then; ``None``: they fill no memory."""
+    if geometry.flattened(shape, strides) is None:
+        return None
     axes = tuple(sorted(range(len(shape)), key=lambda axis: (-strides[axis], axis)))
     return Operation(geometry.ordered, (axes,), is_elementwise=True), tuple(shape[axis] for axis in axes)
 
@@ -332,7 +339,7 @@ def write(tensor: torch.Tensor, value: Value) -> None:
     assert before is not None, "callers leave tensors without elements out"
     if record.dtype is not tensor.dtype:
         raise InvalidArgumentError(f"dmlvk: memory of {record.dtype} cannot be written as {tensor.dtype}")
-    if tensor.is_contiguous() and tensor.numel() == record.count:
+    if record.is_all_of(tensor):
         record.become(value)
         return
     shape: Shape = tuple(tensor.shape)
