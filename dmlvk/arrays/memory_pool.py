@@ -37,7 +37,8 @@ class MemoryPool:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._kept: dict[Allocation, _Entry] = {}  # the oldest first
-        self._by_size: dict[int, list[tuple[int, Allocation]]] = {}  # heaps
+        self._by_size: dict[int, list[tuple[int, Allocation]]] = {}  # heaps, of which some may be taken
+        self._shared: set[Allocation] = set()  # what is in one of them
         self._returned: collections.deque[tuple[Allocation, _Entry]] = collections.deque()  # what is to be kept
         self._size = 0
         self._taken = self._most_taken = self._most_of_all = 0
@@ -90,12 +91,17 @@ class MemoryPool:
             DeviceLimitError, OutOfMemoryError: when the device cannot have it.
         """
         size = -(-size_in_bytes // _GRANULE) * _GRANULE
+        if self.engine.lock._is_owned():
+            return self._take(size, owner, wish)
         with self.engine.afterwards, self.engine.lock:
-            self.engine.check_open()
-            self._collect()
-            allocation = self._taken_from_kept(size, owner, wish) or self._allocated(size, owner)
-            self._count(size)
-            return allocation
+            return self._take(size, owner, wish)
+
+    def _take(self, size: int, owner: object, wish: Allocation | None) -> Allocation:
+        self.engine.check_open()
+        self._collect()
+        allocation = self._taken_from_kept(size, owner, wish) or self._allocated(size, owner)
+        self._count(size)
+        return allocation
 
     def _collect(self) -> None:
         """Keeps what came back."""
@@ -107,13 +113,13 @@ class MemoryPool:
     def _taken_from_kept(self, size: int, owner: object, wish: Allocation | None) -> Allocation | None:
         if wish is not None and wish.size_in_bytes == size and self._leaves(wish):
             wish.owner = weakref.ref(owner)
-            self._drop(wish)
             return wish
         heap = self._by_size.get(size)
         while heap:
             # Whatever came back in which order, the same one: what repeats finds the kernels bound that it wants.
+            self._shared.discard(heap[0][1])  # first: an interrupt may come between
             _, allocation = heapq.heappop(heap)
-            if self._leaves(allocation):
+            if not allocation.is_reserved and self._leaves(allocation):
                 allocation.owner = weakref.ref(owner)
                 return allocation
         return None
@@ -179,13 +185,13 @@ class MemoryPool:
             self._size = 0
 
     def _share(self, allocation: Allocation) -> None:
-        heap, entry = self._by_size.setdefault(allocation.size_in_bytes, []), (allocation.number, allocation)
-        if entry not in heap:
-            heapq.heappush(heap, entry)
+        if allocation not in self._shared:
+            heapq.heappush(self._by_size.setdefault(allocation.size_in_bytes, []), (allocation.number, allocation))
+            self._shared.add(allocation)
 
     def _drop(self, allocation: Allocation) -> None:
-        """Reserved ones may be among those for everybody, where they came back before they were."""
         heap, entry = self._by_size.get(allocation.size_in_bytes, []), (allocation.number, allocation)
+        self._shared.discard(allocation)
         if entry in heap:
             heap.remove(entry)
             heapq.heapify(heap)
@@ -227,6 +233,7 @@ class Storage:
         wish: as :meth:`MemoryPool.take` has it.
 
     Attributes:
+        chunk: its memory, whether it was closed or not.
         waiting: what still has to be computed from its contents.
     """
 
@@ -234,14 +241,14 @@ class Storage:
         self._pool = pool
         self.waiting: weakref.WeakSet[Waiting] | None = None
         self._is_released = True
-        self._allocation = pool.take(size_in_bytes, self, wish)
+        self.chunk = pool.take(size_in_bytes, self, wish)
         self._is_released = False
-        self.size_in_bytes = self._allocation.size_in_bytes
+        self.size_in_bytes = self.chunk.size_in_bytes
 
     def __del__(self) -> None:
         if not self.is_closed:
             self._is_released = True
-            self._pool.give_back(self._allocation)
+            self._pool.give_back(self.chunk)
 
     @property
     def is_closed(self) -> bool:
@@ -260,7 +267,7 @@ class Storage:
         self._pool.engine.check_open()
         if is_released:
             raise InvalidArgumentError("Array: was closed")
-        return self._allocation
+        return self.chunk
 
     def add_waiting(self, value: Waiting) -> None:
         """Notes what is to be computed before the contents change."""
@@ -284,4 +291,4 @@ class Storage:
             self.settle()
         if not self._is_released:
             self._is_released = True
-            self._pool.free(self._allocation)
+            self._pool.free(self.chunk)

@@ -123,18 +123,17 @@ class ResidentRuns:
 
         Args:
             compiled: of the device, with a tensor for each input and output, none of them OWNED_BY_DML.
-            inputs: which lie as their tensors do.
+            inputs: which lie as their tensors do, and nobody closes.
             wishes: which memory outputs get, where that is free.
         """
         engine = self.pool.engine
         with engine.afterwards, engine.lock:
             engine.check_open()
             outputs = [self._new(compiled, *each) for each in zip(compiled.outputs, wishes, strict=True)]
-            owners = [*inputs, *outputs]
-            places = [(one.storage.allocation, one.offset) for one in owners]
+            places = [(one.storage.chunk, one.offset) for one in (*inputs, *outputs)]
             slots = [(BindingKind.INPUT, number) for number in range(len(inputs))]
             slots += [(BindingKind.OUTPUT, number) for number in range(len(outputs))]
-            operands = BoundMemory(dict(zip(slots, places, strict=True)), list(owners))
+            operands = BoundMemory(dict(zip(slots, places, strict=True)), [])
             self._add_scratch(compiled, operands)
         self._submit(compiled, operands)
         return outputs

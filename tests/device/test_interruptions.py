@@ -11,7 +11,7 @@ import pytest
 import dmlvk as dml
 from dmlvk.arrays import memory_pool
 from dmlvk.arrays.memory_pool import MemoryPool
-from dmlvk.runtime.kompute import Engine
+from dmlvk.runtime.kompute import Allocation, Engine
 from tests.device.processes import output_of
 from tests.interrupts import interrupted
 
@@ -78,10 +78,10 @@ def test_memory_whose_finalizer_an_interrupt_took_is_freed(device: dml.Device) -
         before = len(own.engine._allocations)
         for _ in range(5):
             buffer, array = own.create_buffer(64), own.array(np.array([1, 2], np.float32))
-            for owner in (buffer, array.storage):
-                owner._release.detach()
+            buffer._release.detach()
+            array.storage._is_released = True
         orphan = own.engine.allocate(64, owner=dml.Buffer(own.engine, 4))
-        del buffer, array, owner
+        del buffer, array
         gc.collect()
         assert len(own.engine._allocations) == before + 11 and own.engine.has(orphan)
         for _ in range(64):
@@ -104,16 +104,21 @@ def test_an_interrupt_in_the_pool_neither_leaks_memory_nor_gives_it_to_two(any_d
     assert not any_device.engine.lock._is_owned()
 
 
+def _returned(pool: MemoryPool, allocation: Allocation) -> None:
+    pool.give_back(allocation)
+    pool._collect()
+
+
 def _pool_interrupted(engine: Engine, work: str, step: int) -> bool:
     pool, before = MemoryPool(engine), set(engine._allocations)
     owners = [_Owner() for _ in range(3)]
     taken, kept, dropped = (pool.take(64, owner) for owner in owners)
     del owners[1:]
-    pool._keep(kept)
+    _returned(pool, kept)
     if work == "drop what is too much":
         pool._most = 64
     size, wish = 128 if work == "take a new one" else 64, kept if work == "take a certain one" else None
-    calls = {"drop": lambda: pool._keep(dropped), "take": lambda: pool.take(size, owners[0], wish)}
+    calls = {"drop": lambda: _returned(pool, dropped), "take": lambda: pool.take(size, owners[0], wish)}
     was_interrupted = interrupted(calls[work.split()[0]], step, memory_pool.__file__)
     if engine.lock._is_owned():  # a signal's handler is not called between such a lock and what is done with it
         engine.lock.release()

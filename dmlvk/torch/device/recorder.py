@@ -94,6 +94,21 @@ class Numbers:
         self._young, self._old = {}, self._young
 
 
+class _Key:
+    """What tells traces from others: parts that are looked at once for all look-ups."""
+
+    __slots__ = ("_hash", "_parts")
+
+    def __init__(self, parts: Hashable) -> None:
+        self._parts, self._hash = parts, hash(parts)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and self._parts == other._parts
+
+
 class _Trace:
     """What was recorded, in the order in which it was.
 
@@ -113,25 +128,28 @@ class _Trace:
         self._parts: list[Hashable] = []
         for value in pending:
             if value not in self._numbers:
-                self._add(value)
+                self._number(value)
         self._needed = [number for number, value in enumerate(self.steps) if value.handles > 0]
-        self.key = tuple(self._parts), tuple(self._needed)
+        self.key = _Key((tuple(self._parts), tuple(self._needed)))
 
-    def _add(self, value: Value) -> None:
+    def _number(self, value: Value) -> int:
+        """Adds a value behind everything that it is made of; returns which one it is."""
         numbers, operands = self._numbers, value.operands_if_pending()
+        part: list[Hashable]
         if operands is None:
-            numbers[value] = len(numbers)
             self.inputs.append(value)
             tensor = value.memory().tensor
-            self._parts.append((tensor.data_type, tensor.sizes, tensor.strides))
-            return
-        for one in operands:
-            if one not in numbers:
-                self._add(one)
-        assert isinstance(value.operation, Operation)  # what waits has one
-        self._parts.append((value.operation.key, *[numbers[one] for one in operands]))
-        numbers[value] = len(numbers)
-        self.steps.append(value)
+            part = [tensor.data_type, tensor.sizes, tensor.strides]
+        else:
+            assert isinstance(value.operation, Operation)  # what waits has one
+            part = [value.operation.key]
+            for one in operands:
+                number = numbers.get(one)
+                part.append(self._number(one) if number is None else number)
+            self.steps.append(value)
+        self._parts.append(tuple(part))
+        number = numbers[value] = len(numbers)
+        return number
 
     def compiled(self, device: Device) -> tuple[CompiledGraph, list[int], list[int]]:
         """The graph that computes what somebody needs; which inputs it takes, and which steps it gives."""

@@ -347,6 +347,9 @@ for _name, _seen in {
     _special(_name)(_scattered(_seen))
 
 
+_normalized = Kernel(*(_aten._native_batch_norm_legit_functional.default,) * 2)
+
+
 @_special("native_batch_norm", "_native_batch_norm_legit")
 def _batch_norm(
     x: torch.Tensor,
@@ -363,7 +366,7 @@ def _batch_norm(
         return tuple(_aten._native_batch_norm_legit.no_stats(x, weight, bias, training, momentum, eps))
     if not training:
         return tuple(_aten._native_batch_norm_legit_no_training(x, weight, bias, mean, variance, momentum, eps))
-    made = _aten._native_batch_norm_legit_functional(x, weight, bias, mean, variance, training, momentum, eps)
+    made = _normalized(x, weight, bias, mean, variance, training, momentum, eps)
     write(mean, value_of(made[3]))
     write(variance, value_of(made[4]))
     return tuple(made[:3])
