@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -16,16 +17,42 @@ _WHOLE = torch._C.DispatchKey.CompositeImplicitAutograd
 _PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
 
 
-class Composed(Kernel):
-    """One operator with the same bits as its parts.
+class Whole(Kernel):
+    """A function of tensors as one operator.
+
+    Args:
+        function: what is traced.
+        parts: what computes the same where the device does not have it all.
+    """
+
+    def __init__(self, function: Callable[..., Any], parts: Callable[..., Any] | None = None) -> None:
+        self._operator = self._functional = function
+        self._parts = parts or function
+        self.name = getattr(function, "__name__", str(function))
+        self._composite, self._takes_host_indices, self._is_in_place = None, False, False
+        self._out = set()
+
+    def into(self, targets: Sequence[torch.Tensor], *args: Any) -> None:
+        """Gives tensors the results, of their shapes and types."""
+        self._record(args, {}, targets)
+
+    def _by_host(self, args: tuple[Any, ...], kwargs: dict[str, Any], targets: Sequence[Any], reason: str) -> Any:
+        made = self._parts(*args, **kwargs)
+        for target, result in zip(targets, made, strict=True) if targets else ():
+            target.copy_(result)
+        return made
+
+
+class Composed(Whole):
+    """One of PyTorch's operators with the same bits as its parts.
 
     Args:
         whole: what is traced instead of the operator.
     """
 
-    def __init__(self, operator: Any, whole: Any = None) -> None:
-        super().__init__(operator, whole or operator)
-        self._parts = functools.partial(operator._op_dk, _WHOLE)
+    def __init__(self, operator: Any, whole: Callable[..., Any] | None = None) -> None:
+        super().__init__(whole or operator, functools.partial(operator._op_dk, _WHOLE))
+        self.name = str(operator).removeprefix("aten.")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Records it, or has its parts recorded."""
@@ -36,9 +63,6 @@ class Composed(Kernel):
         if not _PLAIN.issuperset(map(type, given)):
             return self._parts(*args, **kwargs)
         return super().__call__(*args, **kwargs)
-
-    def _by_host(self, args: tuple[Any, ...], kwargs: dict[str, Any], *_: Any) -> Any:
-        return self._parts(*args, **kwargs)
 
 
 def _attention(*args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Fused steps of PyTorch's optimizers: operators of its own for a step of all parameters, by those for tensors.
+"""Fused steps of PyTorch's optimizers: one operator for each parameter, with what belongs to it.
 
 A step by the rules of ``torch.optim`` (its documentation has them), in FLOAT32 whatever type parameters have, also for
 gradients that ``torch.amp.GradScaler`` has scaled. Where that has found a number that is not finite, nothing changes.
@@ -7,11 +7,15 @@ gradients that ``torch.amp.GradScaler`` has scaled. Where that has found a numbe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
-Tensors = Sequence[torch.Tensor]
+from dmlvk.torch.device.composed import Whole
+from dmlvk.torch.device.recorder import RECORDER
+
+Tensors: TypeAlias = Sequence[torch.Tensor]
+Tensor: TypeAlias = torch.Tensor | None
 
 FUSED: dict[str, Callable[..., None]] = {}  # Kernels by the operators' names
 
@@ -24,33 +28,84 @@ def _fused(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return register
 
 
-class _Step:
-    """What the optimizers have in common.
+def _unscaled(gradient: torch.Tensor, scale: Tensor, *, maximize: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """A gradient as if it had not been scaled, which it becomes, and one to go against."""
+    wide = gradient.float() if scale is None else gradient.float() / scale
+    return wide, wide * -1 if maximize else wide
+
+
+def _chosen(targets: Sequence[Tensor], values: Sequence[torch.Tensor], found: Tensor) -> tuple[torch.Tensor, ...]:
+    """What parameters and states become: what they were, where a number was found that is not finite."""
+    pairs = [
+        (target, value.to(target.dtype)) for target, value in zip(targets, values, strict=True) if target is not None
+    ]
+    if found is None:
+        return tuple(value for _, value in pairs)
+    return tuple(torch.where(found != 0, target, value) for target, value in pairs)
+
+
+def _number(value: Any) -> torch.Tensor:
+    """A number that changes from step to step: no other graph is needed for another one."""
+    return value if isinstance(value, torch.Tensor) else torch.scalar_tensor(value, dtype=torch.float64, device="cpu")
+
+
+def _ratio(rate: torch.Tensor, divisor: torch.Tensor, *, is_tensor: bool) -> torch.Tensor:
+    """By as many roundings as PyTorch divides a number, or a tensor."""
+    return rate / divisor if is_tensor else divisor.reciprocal() * rate
+
+
+def _step(rule: Whole, operands: Sequence[Sequence[Any]], targets: Sequence[int], *settings: Any) -> None:
+    """A step of each parameter.
 
     Args:
-        maximize: whether parameters follow the gradients, instead of going against them.
-        grad_scale: by which gradients were multiplied.
-        found_inf: 1 where one of them is not finite, else 0.
+        operands: lists of the rule's first operands; an empty one: there are none.
+        targets: which of these the results are for.
+        settings: the rule's others.
     """
-
-    def __init__(self, *, maximize: bool, grad_scale: torch.Tensor | None, found_inf: torch.Tensor | None) -> None:
-        self._sign, self._scale, self._found = -1 if maximize else 1, grad_scale, found_inf
-
-    def gradient(self, gradient: torch.Tensor) -> torch.Tensor:
-        """A gradient to go against; one that was scaled is as if it had not been, afterwards, too."""
-        wide = gradient.float()
-        if self._scale is not None:
-            wide = wide / self._scale
-            self.take(gradient, wide)
-        return wide * self._sign if self._sign < 0 else wide
-
-    def take(self, target: torch.Tensor, value: torch.Tensor) -> None:
-        """Gives a parameter or a state another value."""
-        value = value.to(target.dtype)
-        target.copy_(value if self._found is None else torch.where(self._found != 0, target, value))
+    RECORDER.widen(len(operands[0]) * len(targets))
+    for number in range(len(operands[0])):
+        each = [one[number] if one else None for one in operands]
+        rule.into([each[target] for target in targets if each[target] is not None], *each, *settings)
 
 
-def _adam(is_decoupled: bool) -> Callable[..., None]:
+def _adam_rule(
+    parameter: torch.Tensor,
+    mean: torch.Tensor,
+    square: torch.Tensor,
+    most: Tensor,
+    scaled: Tensor,
+    gradient: torch.Tensor,
+    count: torch.Tensor,
+    rate: torch.Tensor,
+    kept: torch.Tensor,
+    scale: Tensor,
+    found: Tensor,
+    beta1: float,
+    beta2: float,
+    weight_decay: float,
+    eps: float,
+    is_decoupled: bool,
+    maximize: bool,
+    is_tensor: bool,
+) -> tuple[torch.Tensor, ...]:
+    wide, against = _unscaled(gradient, scale, maximize=maximize)
+    start = parameter.float()
+    if weight_decay and is_decoupled:
+        start = start * kept
+    elif weight_decay:
+        against = against + start * weight_decay
+    first = mean.float() + (against - mean) * (1 - beta1)
+    second = square.float() * beta2 + against * against * (1 - beta2)
+    largest = second if most is None else torch.maximum(most.float(), second)
+    root = largest.sqrt() / (1 - beta2**count).sqrt() + eps
+    end = start - first / root * _ratio(rate, 1 - beta1**count, is_tensor=is_tensor)
+    return _chosen((parameter, mean, square, most, scaled), (end, first, second, largest, wide), found)
+
+
+_ADAM = Whole(_adam_rule)
+
+
+def _adam(*, is_decoupled: bool) -> Callable[..., None]:
     def step(
         parameters: Tensors,
         gradients: Tensors,
@@ -66,31 +121,49 @@ def _adam(is_decoupled: bool) -> Callable[..., None]:
         eps: float,
         amsgrad: bool,
         maximize: bool,
-        grad_scale: torch.Tensor | None = None,
-        found_inf: torch.Tensor | None = None,
+        grad_scale: Tensor = None,
+        found_inf: Tensor = None,
     ) -> None:
-        rule = _Step(maximize=maximize, grad_scale=grad_scale, found_inf=found_inf)
-        for number, (parameter, mean, square, count) in enumerate(zip(parameters, means, squares, steps, strict=True)):
-            gradient, start = rule.gradient(gradients[number]), parameter.float()
-            if weight_decay and is_decoupled:
-                start = start * (1 - lr * weight_decay)
-            elif weight_decay:
-                gradient = gradient + start * weight_decay
-            first = mean.float() + (gradient - mean) * (1 - beta1)
-            second = square.float() * beta2 + gradient * gradient * (1 - beta2)
-            largest = torch.maximum(most_squares[number].float(), second) if amsgrad else second
-            root = largest.sqrt() / (1 - beta2**count).sqrt() + eps
-            rule.take(parameter, start - first / root * (lr / (1 - beta1**count)))
-            rule.take(mean, first)
-            rule.take(square, second)
-            if amsgrad:
-                rule.take(most_squares[number], largest)
+        most, scaled = most_squares if amsgrad else (), gradients if grad_scale is not None else ()
+        operands = parameters, means, squares, most, scaled, gradients, steps
+        rates = _number(lr), _number(1 - lr * weight_decay), grad_scale, found_inf
+        settings = beta1, beta2, weight_decay, eps, is_decoupled, maximize, isinstance(lr, torch.Tensor)
+        _step(_ADAM, operands, range(5), *rates, *settings)
 
     return step
 
 
 _fused("_fused_adam_")(_adam(is_decoupled=False))
 _fused("_fused_adamw_")(_adam(is_decoupled=True))
+
+
+def _sgd_rule(
+    parameter: torch.Tensor,
+    velocity: Tensor,
+    scaled: Tensor,
+    gradient: torch.Tensor,
+    rate: torch.Tensor,
+    scale: Tensor,
+    found: Tensor,
+    weight_decay: float,
+    momentum: float,
+    dampening: float,
+    nesterov: bool,
+    maximize: bool,
+    is_first_step: bool,
+) -> tuple[torch.Tensor, ...]:
+    wide, against = _unscaled(gradient, scale, maximize=maximize)
+    start = parameter.float()
+    if weight_decay:
+        against = against + start * weight_decay
+    moved = against
+    if velocity is not None:
+        moved = against if is_first_step else velocity.float() * momentum + against * (1 - dampening)
+        against = against + moved * momentum if nesterov else moved
+    return _chosen((parameter, velocity, scaled), (start - against * rate, moved, wide), found)
+
+
+_SGD = Whole(_sgd_rule)
 
 
 @_fused("_fused_sgd_")
@@ -106,19 +179,40 @@ def _sgd(
     nesterov: bool,
     maximize: bool,
     is_first_step: bool,
-    grad_scale: torch.Tensor | None = None,
-    found_inf: torch.Tensor | None = None,
+    grad_scale: Tensor = None,
+    found_inf: Tensor = None,
 ) -> None:
-    rule = _Step(maximize=maximize, grad_scale=grad_scale, found_inf=found_inf)
-    for number, parameter in enumerate(parameters):
-        gradient, start = rule.gradient(gradients[number]), parameter.float()
-        if weight_decay:
-            gradient = gradient + start * weight_decay
-        if momentum:
-            velocity = gradient if is_first_step else velocities[number].float() * momentum + gradient * (1 - dampening)
-            rule.take(velocities[number], velocity)
-            gradient = gradient + velocity * momentum if nesterov else velocity
-        rule.take(parameter, start - gradient * lr)
+    operands = parameters, velocities if momentum else (), gradients if grad_scale is not None else (), gradients
+    settings = weight_decay, momentum, dampening, nesterov, maximize, is_first_step
+    _step(_SGD, operands, range(3), _number(lr), grad_scale, found_inf, *settings)
+
+
+def _adagrad_rule(
+    parameter: torch.Tensor,
+    total: torch.Tensor,
+    scaled: Tensor,
+    gradient: torch.Tensor,
+    count: torch.Tensor,
+    rate: torch.Tensor,
+    scale: Tensor,
+    found: Tensor,
+    lr_decay: float,
+    weight_decay: float,
+    eps: float,
+    maximize: bool,
+    is_tensor: bool,
+) -> tuple[torch.Tensor, ...]:
+    wide, against = _unscaled(gradient, scale, maximize=maximize)
+    start = parameter.float()
+    if weight_decay:
+        against = against + start * weight_decay
+    largest = total.float() + against * against
+    slower = _ratio(rate, 1 + (count - 1) * lr_decay, is_tensor=is_tensor)
+    end = start - against / (largest.sqrt() + eps) * slower
+    return _chosen((parameter, total, scaled), (end, largest, wide), found)
+
+
+_ADAGRAD = Whole(_adagrad_rule)
 
 
 @_fused("_fused_adagrad_")
@@ -133,14 +227,9 @@ def _adagrad(
     weight_decay: float,
     eps: float,
     maximize: bool,
-    grad_scale: torch.Tensor | None = None,
-    found_inf: torch.Tensor | None = None,
+    grad_scale: Tensor = None,
+    found_inf: Tensor = None,
 ) -> None:
-    rule = _Step(maximize=maximize, grad_scale=grad_scale, found_inf=found_inf)
-    for parameter, own, total, count in zip(parameters, gradients, sums, steps, strict=True):
-        gradient, start = rule.gradient(own), parameter.float()
-        if weight_decay:
-            gradient = gradient + start * weight_decay
-        largest = total.float() + gradient * gradient
-        rule.take(parameter, start - gradient / (largest.sqrt() + eps) * (lr / (1 + (count - 1) * lr_decay)))
-        rule.take(total, largest)
+    operands = parameters, sums, gradients if grad_scale is not None else (), gradients, steps
+    settings = lr_decay, weight_decay, eps, maximize, isinstance(lr, torch.Tensor)
+    _step(_ADAGRAD, operands, range(3), _number(lr), grad_scale, found_inf, *settings)

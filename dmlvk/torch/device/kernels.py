@@ -110,6 +110,9 @@ class Kernel:
             targets = args[:1]
         elif self._out:
             targets = [kwargs.pop(name) for name in list(kwargs) if name in self._out]
+        return self._record(args, kwargs, targets)
+
+    def _record(self, args: tuple[Any, ...], kwargs: dict[str, Any], targets: Sequence[Any]) -> Any:
         if self._composite is not None:
             made = self._composed(args, kwargs, targets)
             if made is not NotImplemented:

@@ -353,7 +353,7 @@ class Family:
         types = {one.dtype for one in self._tensors}
         if len(types) > 1 and name_of_operator(self._operator) in _OF_ONE_TYPE:
             raise NotLowered(f"operands of {' and '.join(sorted(map(str, types)))}")
-        if self._has_empties:
+        if self._has_empties and isinstance(self._operator, torch._ops.OpOverload):
             _check_axis(self._operator, self._tensors[0].shape, self._arguments)
         if not self._is_single:
             return traced(self._operator, self._tensors, self._arguments, numbers)
