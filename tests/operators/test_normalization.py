@@ -91,52 +91,6 @@ def _training(sizes: tuple[int, ...], parameters: tuple[int, ...], **more: objec
     return dataclasses.replace(desc, **more)  # type: ignore[arg-type]  # members by name
 
 
-def test_by_hand(any_device: dml.Device) -> None:
-    """Channels of large means, of equal numbers and of few numbers: exact where everything on the way is."""
-    x = np.zeros((2, 3, 1, 4), np.float32)
-    deviations = np.array([[-3, -1, 1, 3], [-1, 1, 1, -1]], np.float32)
-    x[:, 0, 0] = 2**20 + deviations  # variance 3
-    x[:, 1] = 1.1
-    x[:, 2, 0] = deviations * 4  # variance 48
-    scale, bias = (np.array(values, np.float32).reshape(1, 3, 1, 1) for values in ([2, 5, 3], [0.5, -7, 1]))
-    added = np.arange(24, dtype=np.float32).reshape(x.shape)
-    tensor = dml.TensorDesc(dml.FLOAT32, x.shape)
-    desc = _training(
-        x.shape,
-        (1, 3, 1, 1),
-        fused_add_tensor=tensor,
-        epsilon=1.0,
-        fused_activation=dml.FusedActivation(dml.ActivationRelu),
-    )
-    inputs = {"InputTensor": x, "ScaleTensor": scale, "BiasTensor": bias, "FusedAddTensor": added}
-    got = any_device.run(desc, inputs)
-    assert got["OutputMeanTensor"].ravel().tolist() == [2**20, np.float32(1.1), 0]
-    assert got["OutputVarianceTensor"].ravel().tolist() == [3, 0, 48]
-    expected = np.stack([deviations * 2 / 2 + 0.5, 0 * deviations - 7, deviations * 4 * np.float32(3 / 7) + 1], 1)
-    assert got["OutputTensor"] == pytest.approx(np.maximum(expected.reshape(x.shape) + added, 0), rel=1e-6)
-    assert np.array_equal(got["OutputTensor"][:, :2], np.maximum(expected.reshape(x.shape) + added, 0)[:, :2])
-
-
-def test_parameters_for_each_element(any_device: dml.Device) -> None:
-    """Nothing is summed up: the mean is the element, and the result is Bias."""
-    x, scale, bias = np.random.default_rng(2).normal(0, 3, (3, 3, 4)).astype(np.float32)
-    desc = _training((3, 4), (3, 4), epsilon=0.25)
-    got = any_device.run(desc, {"InputTensor": x, "ScaleTensor": scale, "BiasTensor": bias})
-    assert np.array_equal(got["OutputMeanTensor"], x)
-    assert not got["OutputVarianceTensor"].any()
-    assert np.array_equal(got["OutputTensor"], bias)
-
-
-@pytest.mark.parametrize("count", [7, 999])
-def test_equal_numbers_have_variance_0(any_device: dml.Device, count: int) -> None:
-    numbers = (np.random.default_rng(3).normal(0, 1, 500) * 10.0 ** np.arange(-20, 30, 0.1)).astype(np.float32)
-    x = np.repeat(numbers[None], count, 0)
-    one = np.ones((1, 500), np.float32)
-    got = any_device.run(_training(x.shape, (1, 500)), {"InputTensor": x, "ScaleTensor": one, "BiasTensor": one})
-    assert np.array_equal(got["OutputMeanTensor"], numbers[None])
-    assert not got["OutputVarianceTensor"].any()
-
-
 def test_gradients_agree_with_finite_differences(any_device: dml.Device) -> None:
     """Of a loss in float64 that normalizes by the batch's own mean and variance."""
     random = np.random.default_rng(5)
@@ -159,21 +113,6 @@ def test_gradients_agree_with_finite_differences(any_device: dml.Device) -> None
 
     values = [each.astype(np.float64) for each in (x, scale, bias)]
     _assert_slopes(got, loss, values, 1e-4, rel=1e-5, abs=2e-6)
-
-
-def test_means_that_are_not_the_batch_s(any_device: dml.Device) -> None:
-    """OutputScaleGradient is made with MeanTensor, OutputGradient with the mean of the values."""
-    x, gradient = (np.array([[0, 2, 4, 6]], np.float32), np.array([[1, 0, 0, 1]], np.float32))
-    large, small = dml.TensorDesc(dml.FLOAT32, (1, 4)), dml.TensorDesc(dml.FLOAT32, (1, 1))
-    desc = gradient_desc(dml.BatchNormalizationTrainingGrad, large, small, 0.0)
-    mean, variance, scale = (np.array([[value]], np.float32) for value in (1, 4, 6))
-    inputs = {"InputTensor": x, "InputGradientTensor": gradient, "MeanTensor": mean}
-    got = any_device.run(desc, {**inputs, "VarianceTensor": variance, "ScaleTensor": scale})
-    assert got["OutputGradientTensor"].tolist() == [
-        [1.5, -1.5, -1.5, 1.5]
-    ]  # 6 / 2 * (g - 1/2), as g * (x - 3) add up to 0
-    assert got["OutputScaleGradientTensor"].tolist() == [[2.0]]  # (-1 + 5) / 2
-    assert got["OutputBiasGradientTensor"].tolist() == [[2.0]]
 
 
 Array = npt.NDArray[Any]
@@ -226,29 +165,6 @@ def _errors(result: Array, exact: Array) -> Array:
 
 
 @pytest.mark.parametrize("beta", QUARTERS)
-@pytest.mark.parametrize("local_size", [1, 2, 3, 4, 5])
-def test_results_are_within_the_promise(benches: list[Workbench], local_size: int, beta: float) -> None:
-    """Bases near Bias, and such to which it adds nothing; images with and without vectors have the same bits."""
-    random = np.random.default_rng(local_size)
-    shape = (1, 11, 8, 16)
-    for scale, alpha, bias in (
-        (1.0, 1e-4, 1.0),
-        (1.0, 1.0, 1e-3),
-        (1e6, 1.0, 1e-6),
-        (1e-3, 1.0, 1e-5),
-        (1e4, 3e-30, 2.0**-30),
-    ):
-        x = (random.standard_normal(shape) * scale * np.exp2(random.uniform(-4, 4, shape))).astype(np.float32)
-        members: dict[str, Any] = {"local_size": local_size, "beta": beta, "alpha": alpha, "bias": bias}
-        exact = _exact(x, **members)
-        for bench in benches:
-            result = _run(bench.device, x, **members)
-            assert _errors(result, exact).max() <= 3 + 4 * beta
-            odd = _run(bench.device, np.ascontiguousarray(x[..., :15]), **members)
-            assert odd.tobytes() == np.ascontiguousarray(result[..., :15]).tobytes()
-
-
-@pytest.mark.parametrize("beta", QUARTERS)
 def test_a_quotient_is_rounded_once(benches: list[Workbench], beta: float) -> None:
     """With a factor of 0 the base is Bias, which is exact: nothing but the quotient is rounded."""
     random = np.random.default_rng(7)
@@ -261,22 +177,6 @@ def test_a_quotient_is_rounded_once(benches: list[Workbench], beta: float) -> No
         exact = _exact(x, **members)
         for bench in benches:
             assert _errors(_run(bench.device, x, **members), exact).max() <= 0.5 + 2.0**-4
-
-
-@pytest.mark.parametrize("beta", QUARTERS)
-def test_significands_of_bases_all_over(benches: list[Workbench], beta: float) -> None:
-    """Of two elements one makes the base, in which every rounding is known; the other one is divided."""
-    random = np.random.default_rng(11)
-    shape = (1, 2, 64, 256)
-    x = np.empty(shape, np.float32)
-    x[0, 0] = random.choice([-1.0, 1.0], shape[2:]) * np.exp2(random.uniform(-12, -3, shape[2:]))
-    x[0, 1] = np.exp2(random.uniform(-14, 29, shape[2:]))
-    factor, bias = np.float32(2.0**-8), np.float32(2.0**-28)
-    base = bias + factor * (x[0, 0] * x[0, 0] + x[0, 1] * x[0, 1])
-    exact = x[0, 0].astype(np.longdouble) / base.astype(np.longdouble) ** np.longdouble(beta)
-    for bench in benches:
-        result = _run(bench.device, x, local_size=2, beta=beta, alpha=float(2 * factor), bias=float(bias))
-        assert _errors(result[0, 0], exact).max() <= 0.5 + 2.0**-4
 
 
 @pytest.mark.parametrize("data_type", [np.float32, np.float16])
@@ -327,25 +227,6 @@ def test_what_gpus_execute_gives_the_same_bits(
     assert len(expected) == 1
 
 
-@pytest.mark.parametrize("beta", QUARTERS)
-def test_rare_elements(benches: list[Workbench], beta: float) -> None:
-    """Infinite and overflowing sums divide to zero, infinities to NaN; denormals are zeros of their sign."""
-    rows = {
-        (1.0, np.inf, -2.0): (0.0, np.nan, -0.0),
-        (1.0, np.nan, -2.0): (np.nan, np.nan, np.nan),
-        (1.0, 3e38, -2.0): (0.0, 0.0, -0.0),
-        (1e-40, 0.0, -1e-40): (0.0, 0.0, -0.0),
-        (-0.0, 1e-30, 0.0): (-0.0, 1e-30, 0.0),
-    }
-    x = np.repeat(np.array(list(rows), np.float32).reshape(-1, 3, 1, 1), 4, axis=3)
-    expected = np.repeat(np.array(list(rows.values()), np.float32).reshape(-1, 3, 1, 1), 4, axis=3)
-    for bench in benches:
-        result = _run(bench.device, x, local_size=5, beta=beta, alpha=5.0, bias=1.0)
-        np.testing.assert_array_equal(result, expected)
-        numbers = ~np.isnan(expected)
-        assert np.array_equal(np.signbit(result[numbers]), np.signbit(expected[numbers]))
-
-
 def _desc(sizes: tuple[int, ...], data_type: dml.DataType = dml.FLOAT32, **members: Any) -> dml.OperatorDesc:
     tensor = dml.TensorDesc(data_type, sizes)
     return dml.LocalResponseNormalizationGrad(
@@ -381,38 +262,6 @@ def test_gradients_are_the_differences_of_the_forward_operator(
     for bench in benches:
         got = _gradient_run(bench, _desc(sizes, **members), x, gradients)
         assert np.allclose(got, expected, rtol=1e-6, atol=1e-6), bench.device.info.name
-
-
-@pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=str)
-def test_gradients_across_channels_are_those_of_caffe(benches: list[Workbench], data_type: dml.DataType) -> None:
-    """Of outputs y and scales D: g / D^beta - 2 * alpha * beta / n * x * (sum of g * y / D), as lrn_layer has it."""
-    sizes, size, alpha, beta = (2, 9, 3, 4), 5, 1e-2, 0.75
-    random = np.random.default_rng(9)
-    x, gradients = ((random.standard_normal(sizes) * 4).astype(data_type.numpy_dtype) for _ in range(2))
-
-    def summed(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        padded = np.pad(values, ((0, 0), (2, 2), (0, 0), (0, 0)))
-        sums: npt.NDArray[np.float64] = np.lib.stride_tricks.sliding_window_view(padded, size, 1).sum(-1)
-        return sums
-
-    values, given = x.astype(np.float64), gradients.astype(np.float64)
-    scale = 1.0 + alpha / size * summed(values**2)
-    of_outputs = given * (values * scale**-beta) / scale
-    expected = given * scale**-beta - 2 * alpha * beta / size * values * summed(of_outputs)
-    desc = _desc(sizes, data_type, cross_channel=True, local_size=size, alpha=alpha, beta=beta, bias=1.0)
-    error = 2.0**-20 if data_type is dml.FLOAT32 else 2.0**-10
-    for bench in benches:
-        got = _gradient_run(bench, desc, x, gradients)
-        assert np.allclose(got, expected, rtol=error, atol=error), bench.device.info.name
-
-
-def test_large_elements_leave_nothing_of_their_neighbours_gradients(benches: list[Workbench]) -> None:
-    """Where squares overflow, nothing is left; and no product of zero with infinity makes NaN."""
-    desc = _desc((1, 4, 1, 1), cross_channel=True, local_size=3, alpha=1e9, beta=0.75, bias=1.0)
-    x = np.array([1.0, 1.0, 1e31, -1.0], np.float32).reshape(1, 4, 1, 1)
-    for bench in benches:
-        got = _gradient_run(bench, desc, x, np.ones_like(x)).ravel()
-        assert np.isfinite(got).all() and got[:2].all() and not got[2:].any(), bench.device.info.name
 
 
 def test_neighbours_may_be_more_than_the_turns_of_a_loop(benches: list[Workbench]) -> None:

@@ -124,34 +124,6 @@ def test_integers_wrap_in_rows_of_any_length(device: dml.Device, sizes: tuple[in
         assert np.array_equal(_run(device, SUM, x, is_backward=True), np.cumsum(x[::-1], 0, dtype)[::-1])
 
 
-def test_products_neither_overflow_nor_vanish_on_the_way(device: dml.Device) -> None:
-    x = np.array([1e30, 1e30, 1e-30, 1e-30, -3, 1e-30, 1e-30, 1e30, -1e30, 0, -2, np.inf, 1], np.float32)
-    got = _run(device, PRODUCT, x)
-    products = itertools.accumulate(map(Fraction, x[:9].astype(np.float64).tolist()), lambda a, b: a * b)
-    for result, exact in zip(got[:9].tolist(), products, strict=True):
-        true = float(exact)
-        if abs(true) > 1e38:
-            assert result == math.copysign(math.inf, true)
-        elif abs(true) < 1e-38:
-            assert result == 0
-            assert math.copysign(1.0, result) == math.copysign(1.0, true)
-        else:
-            assert abs(result - true) <= 0.501 * float(np.spacing(np.float32(abs(true))))
-    assert got[9:11].tolist() == [0, 0]
-    assert np.signbit(got[9:11]).tolist() == [False, True]
-    assert np.isnan(got[11:]).all()
-
-
-def test_special_values_stay_in_sums(device: dml.Device) -> None:
-    x = np.array([1, -np.inf, 5, np.inf, 2], np.float32)
-    got = _run(device, SUM, x)
-    assert got[:3].tolist() == [1, -np.inf, -np.inf]
-    assert np.isnan(got[3:]).all()
-    assert _run(device, SUM, x, is_exclusive=True)[:4].tolist() == [0, 1, -np.inf, -np.inf]
-    zeros = _run(device, SUM, np.full(3, -0.0, np.float32))
-    assert not np.signbit(zeros).any()
-
-
 def test_few_launches_even_for_long_rows() -> None:
     for sizes, steps in (((64, 4096), 1), ((256, 64), 1), ((2**20,), 3), ((2**26,), 5), ((2**24, 4), 5)):
         axis = 0 if len(sizes) == 1 or sizes[0] in (256, 2**24) else 1
@@ -337,53 +309,6 @@ def test_columns_in_tiles_have_the_same_bits(
         assert tiles.variant.endswith("pieces" if columns % 2 else "pieces.pairs")
     all_compute_as_gpus(monkeypatch, as_gpus=False)
     assert [_reduction_run(with_tiles(device), function, x, (1,)).tobytes() for function, x in tasks] == expected
-
-
-@pytest.mark.parametrize("length", [70, 1027])
-def test_of_equal_elements_the_first_or_the_last_is_found(device: dml.Device, length: int) -> None:
-    x = np.random.default_rng(length).integers(0, 4, (6, length)).astype(np.float32)
-    x[1], x[2] = np.nan, 0
-    x[3, ::2] = np.nan
-    numbers = np.where(np.isnan(x), -1, x)
-    for direction in dml.AxisDirection:
-        desc = dml.Argmax(
-            input_tensor=dml.TensorDesc(DataType.FLOAT32, x.shape),
-            output_tensor=dml.TensorDesc(DataType.UINT32, (6, 1)),
-            axis_count=1,
-            axes=(1,),
-            axis_direction=direction,
-        )
-        got = device.run(desc, {"InputTensor": x})["OutputTensor"][:, 0]
-        is_first = direction is dml.AxisDirection.INCREASING
-        last = length - 1 - numbers[:, ::-1].argmax(1)
-        assert got.tolist() == (numbers.argmax(1) if is_first else last).tolist()
-
-
-def test_rows_of_several_chunks_have_places_and_exact_integers(device: dml.Device) -> None:
-    random = np.random.default_rng(5)
-    x = random.integers(-(2**31), 2**31, (2, 40000), np.int32)
-    x[:, 33333] = x[:, 20000] = 2**31 - 1
-    assert _reduction_run(device, ReduceFunction.ARGMAX, x, (1,)).tolist() == [[20000], [20000]]
-    assert _reduction_run(device, ReduceFunction.SUM, x, (1,))[:, 0].tolist() == x.sum(1, dtype=np.int32).tolist()
-    wide = x.astype(np.int64) * 3000000019 | 1
-    product = np.multiply.reduce(wide, axis=1, keepdims=True)  # wraps
-    assert np.array_equal(_reduction_run(device, ReduceFunction.MULTIPLY, wide, (1,)), product)
-
-
-def test_products_do_not_overflow_on_the_way(device: dml.Device) -> None:
-    x = np.array([[1e30] * 40 + [1e-30] * 40 + [-3.0], [1e30] * 81, [1e-30] * 81], np.float32)
-    got = _reduction_run(device, ReduceFunction.MULTIPLY, x, (1,))[:, 0]
-    exact = float(math.prod(map(Fraction, x[0].astype(np.float64).tolist())))
-    assert abs(float(got[0]) - exact) <= 0.501 * float(np.spacing(np.float32(-exact)))
-    assert got[1] == np.inf
-    assert got[2] == 0
-
-
-def test_norms_neither_overflow_nor_vanish(device: dml.Device) -> None:
-    x = np.array([[3e30, 4e30, 0, 0], [3e-30, -4e-30, 0, 0]], np.float32)
-    got = _reduction_run(device, ReduceFunction.L2, x, (1,))[:, 0]
-    assert np.allclose(got / np.array([5e30, 5e-30], np.float32), 1, rtol=2e-7)
-    assert _reduction_run(device, ReduceFunction.SUM_SQUARE, x, (1,))[:, 0].tolist() == [np.inf, 0]
 
 
 _LENGTHS = (12, 196, 1028, 12544, 16384)
