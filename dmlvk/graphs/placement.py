@@ -18,6 +18,9 @@ from dmlvk.runtime.kompute import Allocation
 if TYPE_CHECKING:
     from dmlvk.device import Device
 
+_LINGERING_BYTES = 2**20
+"""Values up to so large keep their memory for one stage more: the next one need not wait for who reads them last."""
+
 
 @dataclasses.dataclass(frozen=True)
 class ConstantMemory:
@@ -173,7 +176,8 @@ def _shared_storage(
                 roots[root] = dataclasses.replace(roots[root], last=last)
                 owners[value] = root
             else:
-                roots[value] = Item(network.sizes[value], number, last)
+                size = network.sizes[value]
+                roots[value] = Item(size, number, last + (size <= _LINGERING_BYTES))
                 owners[value] = value
     return roots, owners
 

@@ -536,16 +536,19 @@ class ModelGraph(ABC):
                 width = math.ceil(weights.numbers.shape[1] * weights.bits / 8)
                 inputs.append(self._constant(f"{name}.zero_points", np.zeros((weights.rows, width), np.uint8)))
             domain = MICROSOFT
+        # Before the product, which waits for nothing of it: so both run beside one another.
+        less = "" if weights.minima is None else self._less(operand, weights.minima, weights.block, name)
         product = self._node("MatMulNBits", inputs, f"{name}.product", domain=domain, **packing)
-        if weights.minima is None:
-            return product
-        key = operand, weights.block
+        return self._node("Sub", [product, less], f"{name}.difference") if less else product
+
+    def _less(self, operand: str, minima: Matrix, block: int, name: str) -> str:
+        """What blocks' minima take from a product."""
+        key = operand, block
         if key not in self._sums:
-            blocks = self._blocks(operand, weights.block)
+            blocks = self._blocks(operand, block)
             axis = self._constant("third", np.array([3]))
             self._sums[key] = self._node("ReduceSum", [blocks, axis], f"{blocks}.sums", keepdims=0)
-        less = self._product(self._sums[key], weights.minima, f"{name}.minima")
-        return self._node("Sub", [product, less], f"{name}.difference")
+        return self._product(self._sums[key], minima, f"{name}.minima")
 
     def _blocks(self, operand: str, block: int) -> str:
         shape = self._constant(f"blocks.{block}", np.array([0, 0, -1, block]))
