@@ -6,7 +6,9 @@ bits for each 16 or 32 elements, times two of FLOAT16: exact products in FLOAT32
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -40,7 +42,9 @@ def matrix(kind: str, data: Numbers) -> Matrix:
         return Matrix(32, plain(kind, data))
     blocks = data.reshape(len(data), -1, BLOCKS[kind][1])
     count = max(1, _AT_ONCE // data.shape[1])
-    return Matrix.joined([_UNPACK[kind](blocks[start : start + count]) for start in range(0, len(data), count)])
+    parts = [blocks[start : start + count] for start in range(0, len(data), count)]
+    with ThreadPoolExecutor(min(len(parts), os.cpu_count() or 1)) as workers:  # NumPy works outside of Python's lock
+        return Matrix.joined(list(workers.map(_UNPACK[kind], parts)))
 
 
 def _half(data: Numbers, first: int) -> Numbers:
