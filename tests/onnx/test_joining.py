@@ -387,7 +387,11 @@ def _merged(form: Form) -> str:
     return form.op("Concat", *parts, axis=3)
 
 
-@pytest.mark.parametrize(("write", "launches"), [(_rolled, 2), (_merged, 4)])
+def _whole(form: Form) -> str:
+    return form.op("Neg", form.op("Slice", "x", [0, 0], [8, 2**62], [1, 2]))
+
+
+@pytest.mark.parametrize(("write", "launches"), [(_rolled, 2), (_merged, 4), (_whole, 1)])
 def test_parts_of_parts_are_cut_from_the_whole(device: dml.Device, write: Callable[[Form], str], launches: int) -> None:
     """What torch.roll writes is a gather along each axis, and no part is a copy that only others read."""
     feed: Arrays = {"x": np.arange(2 * 8 * 6 * 4, dtype=np.float32).reshape(2, 8, 6, 4)}
@@ -396,3 +400,30 @@ def test_parts_of_parts_are_cut_from_the_whole(device: dml.Device, write: Callab
     session = ort.InferenceSession(model, device=device, strict=True)
     assert np.array_equal(session.run(None, feed)[0], onnxruntime.InferenceSession(model).run(None, feed)[0])
     assert len(session.profile(feed)) <= launches
+
+
+def _of_windows(form: Form, batch: int) -> tuple[str, Arrays]:
+    """As torchvision's Swin has it: four windows of 9 elements, two heads, biases of heads and masks of windows."""
+    random, shape = np.random.default_rng(4), (4 * batch, 2, 9, 8)
+    feed = {name: random.standard_normal(shape).astype(np.float16) for name in ("q", "k", "v")}
+    masks = np.where(random.random((1, 4, 1, 9, 9)) < 0.3, -100.0, 0.0)
+    masks[..., range(9), range(9)] = 0
+    scores = form.op("MatMul", form.op("Mul", "q", 0.35), form.op("Transpose", "k", perm=[0, 1, 3, 2]))
+    biased = form.op("Add", scores, random.standard_normal((1, 2, 9, 9)))
+    apart = form.op("Add", form.op("Reshape", biased, [batch, 4, 2, 9, 9]), masks)
+    shares = form.op("Softmax", form.op("Reshape", apart, [-1, 2, 9, 9]), axis=-1)
+    return form.op("MatMul", shares, "v"), feed
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_attention_with_masks_of_windows_is_joined_where_a_device_may_round(device: dml.Device, batch: int) -> None:
+    form = Form(element=TensorProto.FLOAT16)
+    result, feed = _of_windows(form, batch)
+    model = form.model(feed, result).SerializeToString()
+    (expected,) = onnxruntime.InferenceSession(model).run(None, feed)
+    with dml.Device(device.info.index, arithmetic="device") as able:
+        session = ort.InferenceSession(model, device=able, strict=True)
+        assert joined_nodes(session)
+        (made,) = session.run(None, feed)
+    assert np.abs(made.astype(np.float32) - expected.astype(np.float32)).max() < 4e-3
+    assert not joined_nodes(ort.InferenceSession(model, device=device, strict=True))

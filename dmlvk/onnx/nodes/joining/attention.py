@@ -28,7 +28,8 @@ def attention(nodes: Nodes, step: Step) -> Joined | None:
     if axis != -1 and (softmax.version >= 13 or axis < 2):
         return None
     body.append(softmax)
-    name = nodes.uncast(softmax.proto.input[0], body)
+    windows = _windows(nodes, softmax.proto.input[0], body)
+    name = nodes.uncast(softmax.proto.input[0] if windows is None else windows[0], body)
     mask = ""
     added = nodes.writer(name, "Add")
     if added is not None:
@@ -51,8 +52,24 @@ def attention(nodes: Nodes, step: Step) -> Joined | None:
     body.append(scores)
     (query, by), (key, key_by) = (_unscaled(nodes, name, body) for name in scores.proto.input)
     scale *= by * key_by
-    inputs = [query, key, value, mask, guard]
+    inputs = [query, key, value, mask, guard, *(() if windows is None else windows[1:])]
     return nodes.join("Attention", inputs, body, scale=scale, axis=axis, to=element, hides_nan=hides_nan)
+
+
+def _windows(nodes: Nodes, name: str, within: list[Step]) -> tuple[str, str, str, str] | None:
+    """Scores before masks of windows were added, these masks, and the shapes for that and behind it (Z. Liu and others,
+    Swin Transformer, 2021); ``None``: there are none.
+    """
+    behind = nodes.writer(name, "Reshape")
+    added = None if behind is None else nodes.writer(behind.proto.input[0], "Add")
+    if behind is None or added is None:
+        return None
+    for number in (0, 1):
+        before = nodes.writer(added.proto.input[number], "Reshape")
+        if before is not None and nodes.writer(before.proto.input[0], "Add") is not None:
+            within += [behind, added, before]
+            return before.proto.input[0], added.proto.input[1 - number], before.proto.input[1], behind.proto.input[1]
+    return None
 
 
 def _unguarded(nodes: Nodes, name: str, within: list[Step]) -> tuple[str, str, int | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 from onnx import TensorProto
@@ -17,6 +18,7 @@ from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor, broadcast_shape
 
 _GUARD = 4  # The input of a joined attention that says which rows of shares become zeros
+_WINDOWS = 5  # That of masks of windows, before the shapes that scores have for these and behind
 
 
 @translates(
@@ -135,13 +137,42 @@ def joined_attention(node: Node) -> None:
         if mask is None:
             raise NotOnDevice("the mask has more dimensions than the scores")
     rows = {"query": query, "key": key, "value": value}
+    if node.has(_WINDOWS):
+        mask = _mask_of_windows(node, sizes, mask)
+        windows, heads = mask.shape[1] // heads, mask.shape[1]
+        sizes = dataclasses.replace(sizes, batch=batch // windows, heads=heads, key_heads=heads)
+        rows = {role: node.packed(part).viewed((sizes.batch, heads, *part.shape[2:])) for role, part in rows.items()}
     sources = {f"{role}_tensor": merged(node, part) for role, part in rows.items()}
     made, *_ = attention(node, sources, sizes, node.real("scale", 1.0), added=mask)
     output = _guarded(node, headed(made, sizes.heads), mask)
+    if node.has(_WINDOWS):
+        output = node.packed(output).viewed((*query.shape[:3], value.shape[3]))
     if len(node.shape(0)) == 3:
         kept = [axis for axis in range(4) if axis != int(is_batch)]
         output = output.viewed([output.shape[axis] for axis in kept], [output.strides[axis] for axis in kept])
     node.set(node.cast(output, node.integer("to", given)))
+
+
+def _mask_of_windows(node: Node, sizes: AttentionSizes, mask: Tensor | None) -> Tensor:
+    """[1, windows * heads, queries, keys]: what is added for each head and what is added for each window.
+
+    Sums of both are rounded before scores are added, not behind: so only for the device's arithmetic.
+    """
+    shape = (sizes.batch, sizes.heads, sizes.queries, sizes.own)
+    of_windows = node.tensor(_WINDOWS)
+    windows = of_windows.shape[1] if of_windows.rank == 5 else 0
+    apart = (sizes.batch // max(windows, 1), windows, *shape[1:])
+    if node.device.arithmetic != "device" or mask is None or mask.shape[-3:] != shape[1:] or windows == 0:
+        raise NotOnDevice("masks of windows are added by themselves")
+    if (
+        math.prod(mask.shape) != math.prod(shape[1:])
+        or of_windows.shape != (1, windows, 1, *shape[2:])
+        or shape_asked_for(node, node.integers(_WINDOWS + 1), shape) != apart
+        or shape_asked_for(node, node.integers(_WINDOWS + 2), apart) != shape
+    ):
+        raise NotOnDevice(f"masks of {list(of_windows.shape)} for scores of {list(shape)} are none of windows")
+    total = node.packed(mask).viewed((1, 1, *shape[1:])) + node.cast(of_windows, mask.element)
+    return total.viewed((1, windows * sizes.heads, *shape[2:]))
 
 
 def _guarded(node: Node, output: Tensor, mask: Tensor | None) -> Tensor:

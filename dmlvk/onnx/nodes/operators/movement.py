@@ -8,6 +8,7 @@ import math
 import numpy as np
 from onnx import TensorProto
 
+from dmlvk.dynamic.sizes import is_dynamic
 from dmlvk.onnx.host.evaluation.movement import clipped_slice
 from dmlvk.onnx.nodes import batch_rules as batches
 from dmlvk.onnx.nodes.assembly import New
@@ -104,7 +105,8 @@ def part(node: Node) -> None:
         last = first + (count - 1) * step
         low, high = (first, last) if step > 0 else (last, first)
         offsets[number], sizes[number], strides[number] = low, high - low + 1, step
-    node.set(sliced(node, tensor, offsets, sizes, strides))
+    is_whole = not is_dynamic(tensor.shape) and list(tensor.shape) == sizes and set(strides) == {1}
+    node.set(tensor if is_whole else sliced(node, tensor, offsets, sizes, strides))
 
 
 def sliced(node: Node, tensor: Tensor, offsets: list[int], sizes: list[int], strides: list[int]) -> Tensor:
