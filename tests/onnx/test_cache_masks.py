@@ -350,26 +350,6 @@ def test_caches_hold_what_onnx_runtimes_do_wherever_they_lie(any_device: dml.Dev
                 assert bits == caches[cache][number, :, :rows].tobytes(), cache
 
 
-def test_sequences_of_several_lengths_have_windows_of_their_own(any_device: dml.Device) -> None:
-    rng, kind = np.random.default_rng(0), Kind((), 4, 5)
-    model, feed = kind.model(rng), _feed(rng, 2, 1, 5, [8, 2])
-    found = ort.InferenceSession(model, device=any_device).run(None, feed)
-    expected = models.onnx_runtime(model).run(None, feed)
-    np.testing.assert_allclose(found[0], expected[0], rtol=1e-4, atol=1e-5)
-    for number, rows in enumerate((kind.rows(9), 3)):
-        for a, b in zip(found[1:], expected[1:], strict=True):
-            np.testing.assert_allclose(a[number, :, :rows], b[number, :, :rows], rtol=1e-4, atol=1e-5)
-
-
-def test_a_sequence_has_the_same_bits_whatever_the_batch(device: dml.Device) -> None:
-    rng, kind = np.random.default_rng(1), Kind(bits=8)
-    session = ort.InferenceSession(kind.model(rng), device=device, strict=True)
-    (feed,) = kind.feeds(rng, [[5, 5, 5]])
-    one = {name: array if name == "total" else array[1:2] for name, array in feed.items()}
-    for own, cut in zip(session.run(None, one), session.run(None, feed), strict=True):
-        assert own.tobytes() == cut[1:2].tobytes()
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
