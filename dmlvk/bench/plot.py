@@ -1,19 +1,16 @@
-"""Charts: speeds over a size as lines, and bars; as SVG, or as a picture through Pillow, by the name of the file."""
+"""Charts, as SVG: speeds over a size as lines, and bars."""
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Protocol, TypeAlias
-
-from PIL import Image, ImageDraw
+from typing import TypeAlias
 
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.support.files import write_whole, written_whole
+from dmlvk.support.files import write_whole
 
 _WIDTH = 960
 _LEFT, _RIGHT, _TOP, _BOTTOM = 86, 210, 40, 46
@@ -24,29 +21,10 @@ _LINE = 16
 _BAR = 20
 _COLOURS = ("#0b5fa5", "#d1495b", "#66a182", "#edae49", "#7a5195", "#8d6b48", "#444444", "#00a6a6")
 _GREY = "#555555"
-_FORMATS = (".svg", ".png", ".webp", ".jpg")
 
 
-class Canvas(Protocol):
-    """Something to draw on; the origin is the upper left corner."""
-
-    def line(
-        self, points: Sequence[tuple[float, float]], colour: str, width: float = 1.0, dashed: bool = False
-    ) -> None:
-        """A line through some points."""
-
-    def rectangle(self, x: float, y: float, width: float, height: float, colour: str) -> None:
-        """A filled rectangle."""
-
-    def text(self, x: float, y: float, text: str, anchor: str = "start", colour: str = "#222222") -> None:
-        """A line of text that starts, ends or has its middle at a point."""
-
-    def write(self, path: Path) -> None:
-        """Writes the file."""
-
-
-class SvgCanvas:
-    """Draws into SVG text that stands by itself."""
+class Canvas:
+    """Draws into SVG text that stands by itself; the origin is the upper left corner."""
 
     def __init__(self, width: int, height: int) -> None:
         self._parts = [
@@ -58,11 +36,13 @@ class SvgCanvas:
     def line(
         self, points: Sequence[tuple[float, float]], colour: str, width: float = 1.0, dashed: bool = False
     ) -> None:
+        """A line through some points."""
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         dashes = ' stroke-dasharray="5 4"' if dashed else ""
         self._parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="{width}"{dashes}/>')
 
     def rectangle(self, x: float, y: float, width: float, height: float, colour: str) -> None:
+        """A filled rectangle."""
         self._parts.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}"/>')
 
     def text(self, x: float, y: float, text: str, anchor: str = "start", colour: str = "#222222") -> None:
@@ -71,75 +51,15 @@ class SvgCanvas:
             f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}">{escape(text)}</text>'
         )
 
-    def contents(self) -> str:
-        return "\n".join([*self._parts, "</svg>"]) + "\n"
-
     def write(self, path: Path) -> None:
-        write_whole(path, self.contents())
-
-
-class PictureCanvas:
-    """Draws pixels, four for each unit of area."""
-
-    _SCALE = 2
-
-    def __init__(self, width: int, height: int) -> None:
-        self._image = Image.new("RGB", (width * self._SCALE, height * self._SCALE), "#ffffff")
-        self._draw = ImageDraw.Draw(self._image)
-
-    def line(
-        self, points: Sequence[tuple[float, float]], colour: str, width: float = 1.0, dashed: bool = False
-    ) -> None:
-        scaled = [(x * self._SCALE, y * self._SCALE) for x, y in points]
-        pixels = round(width * self._SCALE)
-        if not dashed:
-            self._draw.line(scaled, fill=colour, width=pixels)
-            return
-        for (x0, y0), (x1, y1) in itertools.pairwise(scaled):
-            steps = max(1, int(math.hypot(x1 - x0, y1 - y0) / 10))
-            for step in range(0, steps, 2):
-                a, b = step / steps, (step + 1) / steps
-                self._draw.line(
-                    [(x0 + (x1 - x0) * a, y0 + (y1 - y0) * a), (x0 + (x1 - x0) * b, y0 + (y1 - y0) * b)],
-                    fill=colour,
-                    width=pixels,
-                )
-
-    def rectangle(self, x: float, y: float, width: float, height: float, colour: str) -> None:
-        corners = [x, y, x + width, y + height]
-        self._draw.rectangle([corner * self._SCALE for corner in corners], fill=colour)
-
-    def text(self, x: float, y: float, text: str, anchor: str = "start", colour: str = "#222222") -> None:
-        """A line of text that starts, ends or has its middle at a point."""
-        # Pillow's built-in font knows Latin-1 only and has one size: drawn alone and enlarged.
-        plain = text.encode("latin-1", "replace").decode("latin-1")
-        _, _, right, bottom = self._draw.textbbox((0, 0), plain)
-        mask = Image.new("L", (max(1, int(right)), max(1, int(bottom))), 0)
-        ImageDraw.Draw(mask).text((0, 0), plain, fill=255)
-        mask = mask.resize((mask.width * self._SCALE, mask.height * self._SCALE))
-        offset = {"start": 0.0, "middle": mask.width / 2, "end": float(mask.width)}[anchor]
-        pixel = (round(x * self._SCALE - offset), round(y * self._SCALE - mask.height))
-        self._image.paste(Image.new("RGB", mask.size, colour), pixel, mask)
-
-    def write(self, path: Path) -> None:
-        with written_whole(path) as file:
-            self._image.save(file, format=Image.registered_extensions()[path.suffix.lower()])
+        """Writes the file."""
+        write_whole(path, "\n".join([*self._parts, "</svg>"]) + "\n")
 
 
 def check_plot_path(path: Path) -> None:
-    """Raises InvalidArgumentError when a file's name does not say a format that can be drawn."""
-    if path.suffix.lower() not in _FORMATS:
-        raise InvalidArgumentError(f"{path}: a plot's name must end in {', '.join(_FORMATS)}")
-
-
-def canvas_for(path: Path, width: int, height: int) -> Canvas:
-    """What draws into a file of this name, in pixels.
-
-    Raises:
-        InvalidArgumentError: when the name does not end in a format that can be drawn.
-    """
-    check_plot_path(path)
-    return (SvgCanvas if path.suffix.lower() == ".svg" else PictureCanvas)(width, height)
+    """Raises InvalidArgumentError when a file's name is not that of an SVG file."""
+    if path.suffix.lower() != ".svg":
+        raise InvalidArgumentError(f"{path}: a plot's name must end in .svg")
 
 
 Ceiling: TypeAlias = tuple[float, str]  # A speed that nothing gets above, and what it is
@@ -240,14 +160,15 @@ def write_charts(path: Path, heading: Sequence[str], charts: Sequence[Panel | Ba
     """Draws charts below one another, each name in one colour.
 
     Args:
-        path: a file that ends in .svg, .png, .webp or .jpg.
+        path: a file that ends in .svg.
         heading: what was measured, and where: lines of text.
 
     Raises:
         InvalidArgumentError: when the name ends in something else.
     """
     top = 10.0 + 18 * len(heading)
-    canvas = canvas_for(path, _WIDTH, int(top) + sum(chart.height for chart in charts))
+    check_plot_path(path)
+    canvas = Canvas(_WIDTH, int(top) + sum(chart.height for chart in charts))
     for number, line in enumerate(heading):
         canvas.text(16, 20 + 16 * number, line, colour="#000000" if number == 0 else _GREY)
     names = dict.fromkeys(name for chart in charts for name in chart.lines)

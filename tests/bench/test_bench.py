@@ -12,7 +12,6 @@ from typing import Any
 import click
 import numpy as np
 import pytest
-from PIL import Image
 
 import dmlvk as dml
 from dmlvk.bench import measurement
@@ -346,18 +345,11 @@ def report(device: dml.Device, slower: float = 1.0, names: Sequence[str] = ("ELE
     return BenchReport.of(device, [OwnLibrary(device)], {"torch": "not installed"}, results)
 
 
-@pytest.mark.parametrize("suffix", [".svg", ".png", ".webp", ".jpg"])
-def test_plots(any_device: dml.Device, tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"plot{suffix}"
-    write_plot(report(any_device), path)
-    if suffix == ".svg":
-        text = path.read_text(encoding="utf-8")
-        assert "ELEMENT_WISE_EXP, contiguous, float32" in text
-        assert "copy, 8 GB/s" in text
-    else:
-        with Image.open(path) as picture:
-            assert picture.width == 1920
-            assert len(picture.convert("RGB").getcolors(2**24) or []) > 10
+def test_plots(any_device: dml.Device, tmp_path: Path) -> None:
+    write_plot(report(any_device), tmp_path / "plot.svg")
+    text = (tmp_path / "plot.svg").read_text(encoding="utf-8")
+    assert "ELEMENT_WISE_EXP, contiguous, float32" in text
+    assert "copy, 8 GB/s" in text
 
 
 @pytest.mark.parametrize("slower", [0.001, 0.03, 0.5, 0.95, 1.05, 1.2, 2.0, 1000.0])
@@ -378,7 +370,7 @@ def test_nothing_is_drawn_over_a_plots_labels(any_device: dml.Device, tmp_path: 
 
 def test_a_plot_of_another_kind_is_refused(any_device: dml.Device, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match=r"must end in \.svg"):
-        write_plot(report(any_device), tmp_path / "plot.pdf")
+        write_plot(report(any_device), tmp_path / "plot.png")
 
 
 def test_the_command(device: dml.Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,6 @@ from typing import Literal
 from xml.etree import ElementTree
 
 import pytest
-from PIL import Image
 
 import dmlvk as dml
 from dmlvk.bench import measurement
@@ -195,11 +194,6 @@ def test_other_tasks_are_bars_as_long_as_they_are_fast(tmp_path: Path) -> None:
     widths = [float(str(bar.get("width"))) for bar in bars]
     assert widths[0] * 4 == pytest.approx(widths[1], abs=1)
     assert len(widths) == 7  # two sizes make no line
-
-
-def test_pictures_and_other_names(tmp_path: Path) -> None:
-    write_plot(report([_TASK, *_SQUARES], "an L4"), tmp_path / "plot.png")
-    assert Image.open(tmp_path / "plot.png").width == 1920
 
 
 def test_peaks_are_found_by_whole_words() -> None:
