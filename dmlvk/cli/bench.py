@@ -76,7 +76,7 @@ class _BenchGroup(click.Group):
 )  # fmt: skip
 @click.option("--seconds", type=NumberRange(0.01, 600), default=1.0, show_default=True, help="For each measurement.")
 @click.option("--json", "json_file", type=WrittenFile(), metavar="FILE", help="Write all.")
-@click.option("--plot", type=WrittenFile(), metavar="FILE", help="Draw it: .svg, .png, .webp, .jpg.")
+@click.option("--plot", type=WrittenFile(), metavar="FILE", help="Draw it, as SVG.")
 @arithmetic_option
 @click.pass_context
 def bench(

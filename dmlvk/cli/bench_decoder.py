@@ -45,7 +45,7 @@ _HASHED_STEPS = 48
 @click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Where models are kept.")
 @click.option("--device", "-d", metavar="N|NAME", help="Index, UUID, PCI address or part of the name.")
 @click.option("--json", "json_file", type=WrittenFile(), metavar="FILE", help="Write all.")
-@click.option("--plot", type=WrittenFile(), metavar="FILE", help="Tokens over lengths: .svg, .png.")
+@click.option("--plot", type=WrittenFile(), metavar="FILE", help="Tokens over lengths, as SVG.")
 @arithmetic_option
 @click.pass_context
 def decoder(

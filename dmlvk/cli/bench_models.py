@@ -29,7 +29,7 @@ _KERNELS = 12  # Kinds of kernels that are listed, the slowest ones
 @click.option("--kernels", is_flag=True, help="What the slowest kinds of kernels take.")
 @click.option("--device", "-d", metavar="N|NAME", help="Index, UUID, PCI address or part of the name.")
 @click.option("--json", "json_file", type=WrittenFile(), metavar="FILE", help="Write all.")
-@click.option("--plot", type=WrittenFile(), metavar="FILE", help="Draw it: .svg, .png.")
+@click.option("--plot", type=WrittenFile(), metavar="FILE", help="Draw it, as SVG.")
 @arithmetic_option
 def models(
     models: str,
