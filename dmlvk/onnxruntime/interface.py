@@ -23,72 +23,39 @@ _PATH: Any = ctypes.c_wchar_p if sys.platform == "win32" else _S  # ORTCHAR_T: c
 
 _STATUS = "status"
 
-_SIGNATURES: dict[str, tuple[Any, ...]] = {  # the result first
+_USUAL = (_STATUS, _P, _P)  # of an object, what is given through the last argument
+
+_RELEASES = (None, _P)
+
+_SIGNATURES: dict[str, tuple[Any, ...]] = {  # of other functions, the result first
     "CreateStatus": (_P, _I32, _S),
     "GetErrorMessage": (_S, _P),
-    "CastTypeInfoToTensorInfo": (_STATUS, _P, _P),
-    "GetTensorElementType": (_STATUS, _P, _P),
-    "GetDimensionsCount": (_STATUS, _P, _P),
     "GetDimensions": (_STATUS, _P, _P, _SIZE),
     "GetSymbolicDimensions": (_STATUS, _P, _P, _SIZE),
-    "GetTensorTypeAndShape": (_STATUS, _P, _P),
-    "ReleaseStatus": (None, _P),
-    "ReleaseMemoryInfo": (None, _P),
-    "ReleaseValue": (None, _P),
-    "ReleaseTensorTypeAndShapeInfo": (None, _P),
     "Logger_LogMessage": (_STATUS, _P, _I32, _S, _PATH, _I32, _S),
-    "Logger_GetLoggingSeverityLevel": (_STATUS, _P, _P),
     "ReadOpAttr": (_STATUS, _P, _I32, _P, _SIZE, _P),
-    "GetValueInfoName": (_STATUS, _P, _P),
-    "GetValueInfoTypeInfo": (_STATUS, _P, _P),
     "CreateKeyValuePairs": (None, _P),
     "AddKeyValuePair": (None, _P, _S, _S),
     "GetKeyValuePairs": (None, _P, _P, _P, _P),
-    "ReleaseKeyValuePairs": (None, _P),
     "HardwareDevice_Type": (_I32, _P),
     "HardwareDevice_VendorId": (_U32, _P),
     "HardwareDevice_DeviceId": (_U32, _P),
-    "GetTensorSizeInBytes": (_STATUS, _P, _P),
     "CreateMemoryInfo_V2": (_STATUS, _S, _I32, _U32, _I32, _I32, _SIZE, _I32, _P),
-    "ValueInfo_GetInitializerValue": (_STATUS, _P, _P),
-    "ValueInfo_GetExternalInitializerInfo": (_STATUS, _P, _P),
-    "ValueInfo_IsConstantInitializer": (_STATUS, _P, _P),
-    "Graph_GetName": (_STATUS, _P, _P),
-    "Graph_GetModelPath": (_STATUS, _P, _P),
-    "Graph_GetOnnxIRVersion": (_STATUS, _P, _P),
-    "Graph_GetNumOperatorSets": (_STATUS, _P, _P),
     "Graph_GetOperatorSets": (_STATUS, _P, _P, _P, _SIZE),
-    "Graph_GetParentNode": (_STATUS, _P, _P),
-    "Node_GetName": (_STATUS, _P, _P),
-    "Node_GetOperatorType": (_STATUS, _P, _P),
-    "Node_GetDomain": (_STATUS, _P, _P),
-    "Node_GetSinceVersion": (_STATUS, _P, _P),
-    "OpAttr_GetTensorAttributeAsOrtValue": (_STATUS, _P, _P),
-    "OpAttr_GetType": (_STATUS, _P, _P),
-    "OpAttr_GetName": (_STATUS, _P, _P),
-    "Node_GetNumSubgraphs": (_STATUS, _P, _P),
-    "Node_GetEpName": (_STATUS, _P, _P),
-    "ReleaseExternalInitializerInfo": (None, _P),
     "ExternalInitializerInfo_GetFilePath": (_PATH, _P),
     "ExternalInitializerInfo_GetFileOffset": (_I, _P),
     "ExternalInitializerInfo_GetByteSize": (_SIZE, _P),
-    "GetTensorData": (_STATUS, _P, _P),
-    "GetSessionOptionsConfigEntries": (_STATUS, _P, _P),
     "TensorTypeAndShape_HasShape": (ctypes.c_bool, _P),
     "CreateEpDevice": (_STATUS, _P, _P, _P, _P, _P),
-    "ReleaseEpDevice": (None, _P),
     "EpGraphSupportInfo_AddNodesToFuse": (_STATUS, _P, _P, _SIZE, _P),
-    "EpDevice_AddAllocatorInfo": (_STATUS, _P, _P),
     "Value_GetMemoryDevice": (_P, _P),
     "MemoryInfo_GetMemoryDevice": (_P, _P),
     "MemoryDevice_GetDeviceType": (_I32, _P),
     "MemoryDevice_GetVendorId": (_U32, _P),
     "MemoryDevice_GetDeviceId": (_U32, _P),
     "CreateProfilingEvent": (_STATUS, _I32, _I32, _I32, _S, _I, _I, _P, _P, _SIZE, _P),
-    "ReleaseProfilingEvent": (None, _P),
     "ProfilingEventsContainer_AddEvents": (_STATUS, _P, _P, _SIZE),
     "CreateHardwareDevice": (_STATUS, _I32, _U32, _U32, _S, _P, _P),
-    "ReleaseHardwareDevice": (None, _P),
 }
 
 for _owner, _what in (
@@ -96,7 +63,6 @@ for _owner, _what in (
     ("Node", ("Inputs", "Outputs", "ImplicitInputs", "Attributes")),
 ):
     for _name in _what:
-        _SIGNATURES[f"{_owner}_GetNum{_name}"] = (_STATUS, _P, _P)
         _SIGNATURES[f"{_owner}_Get{_name}"] = (_STATUS, _P, _P, _SIZE)
 
 WARNING, INFO, VERBOSE = 2, 1, 0
@@ -134,10 +100,10 @@ class Api:
         return result
 
     def function(self, name: str) -> Any:
-        """A function of :data:`_SIGNATURES`, and whether it returns a status."""
+        """A function, and whether it returns a status."""
         found = self._functions.get(name)
         if found is None:
-            result, *arguments = _SIGNATURES[name]
+            result, *arguments = _SIGNATURES.get(name, _RELEASES if name.startswith("Release") else _USUAL)
             prototype = ctypes.PYFUNCTYPE(_P if result is _STATUS else result, *arguments)
             found = (prototype(self._library.function(self.factory, name)), result is _STATUS)
             self._functions[name] = found
