@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from dmlvk.arrays.tensor_memory import TensorMemory
@@ -10,7 +10,6 @@ from dmlvk.datatypes import DataType
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
-    from dmlvk.runtime.work import Allocation
 
 Shape = tuple[int, ...]
 
@@ -20,19 +19,6 @@ class Computation(Protocol):
 
     def evaluated(self, device: Device, operands: tuple[Value, ...], results: Sequence[Value]) -> list[TensorMemory]:
         """Computes results, with everything that the operands wait for."""
-
-
-class Target(Protocol):
-    """What gets other elements again and again: two chunks of memory in turn, so that what repeats stays bound.
-
-    Attributes:
-        spare: the chunk that it had before the present one.
-    """
-
-    spare: Allocation | None
-
-    def turn(self) -> None:
-        """Notes that it has new elements."""
 
 
 class Value:
@@ -46,7 +32,6 @@ class Value:
         handles: how many arrays of the user's have this value.
         uses: operations that wait for it.
         weight: how many operations wait with it, itself among them; one operand's count each time that it is used.
-        target: whose elements it is; ``None``: that does not matter.
     """
 
     __slots__ = (
@@ -65,7 +50,6 @@ class Value:
     ) -> None:
         self.device, self.data_type, self.shape = device, data_type, shape
         self.operation = operation
-        self.target: Callable[[], Target | None] | None = None
         self.handles = self.uses = 0
         self._memory = memory
         self._operands: tuple[Value, ...] | None = operands
@@ -93,8 +77,6 @@ class Value:
         operands = self._operands or ()
         self._memory = memory
         self._operands = None
-        if self.target is not None and (target := self.target()) is not None:
-            target.turn()
         self.weight = 0
         for one in operands:
             one.uses -= 1

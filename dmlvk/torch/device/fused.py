@@ -65,7 +65,9 @@ def _step(rule: Whole, operands: Sequence[Sequence[Any]], targets: Sequence[int]
     RECORDER.widen(len(operands[0]) * len(targets))
     for number in range(len(operands[0])):
         each = [one[number] if one else None for one in operands]
-        rule.into([each[target] for target in targets if each[target] is not None], *each, *settings)
+        changed = [each[target] for target in targets if each[target] is not None]
+        rule.into(changed, *each, *settings)
+        torch.autograd.graph.increment_version(changed)
 
 
 def _adam_rule(

@@ -55,7 +55,10 @@ class ListKernel:
                     **{name: item for name, item in each if name is not None},
                 )
             )
-        return None if self._is_in_place else made
+        if self._is_in_place:
+            torch.autograd.graph.increment_version(made)
+            return None
+        return made
 
 
 def _wrapped(value: Any) -> Any:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import struct
 import threading
 import weakref
-from collections.abc import Hashable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable, Iterable
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from dmlvk.torch.device.geometry import Shape
 if TYPE_CHECKING:
     from dmlvk.device import Device
     from dmlvk.graphs.compiled import CompiledGraph
+    from dmlvk.runtime.work import Allocation
 
 MOST_PENDING = 160  # Operators that are recorded before they run at most
 
@@ -34,17 +35,35 @@ _RUNS_OF_NUMBERS = 512
 """Runs after which numbers take a turn without an optimizer's step."""
 
 
-class Recorded(Value):
-    """Elements of a tensor that were recorded. Nothing else than the recorder computes them."""
+class Target(Protocol):
+    """What gets other elements again and again: two chunks of memory in turn, so that what repeats stays bound.
 
-    __slots__ = ()
+    Attributes:
+        spare: the chunk that it had before the present one.
+    """
+
+    spare: Allocation | None
+
+    def turn(self) -> None:
+        """Notes that it has new elements."""
+
+
+class Recorded(Value):
+    """Elements of a tensor that were recorded. Nothing else than the recorder computes them.
+
+    Attributes:
+        target: whose elements it is; ``None``: that does not matter.
+    """
+
+    __slots__ = ("target",)
 
     def __init__(  # what operands are waited for nobody asks
         self, device: Device, data_type: DataType, shape: Shape, operation: Operation, operands: tuple[Value, ...]
     ) -> None:
         self.device, self.data_type, self.shape = device, data_type, shape
         self.operation, self._operands = operation, operands
-        self.target = self._memory = None
+        self.target: Callable[[], Target | None] | None = None
+        self._memory = None
         self.handles = self.uses = 0
         self.weight = 1
 
@@ -171,7 +190,9 @@ class _Trace:
         found = arrays.programs.get("trace", self.key) or arrays.programs.keep("trace", self.key, self.compiled(device))
         program, taken, given = found
         values = [self.steps[number] for number in given]
-        targets = [None if value.target is None else value.target() for value in values]
+        targets = [
+            value.target() if isinstance(value, Recorded) and value.target is not None else None for value in values
+        ]
         wishes = [None if target is None else target.spare for target in targets]
         inputs = [self.inputs[number].memory() for number in taken]
         for value, memory in zip(values, arrays.execute_fitting(program, inputs, wishes), strict=True):

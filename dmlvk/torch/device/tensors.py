@@ -25,7 +25,7 @@ from dmlvk.support.recent import Recent
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc
 from dmlvk.torch.device import geometry
 from dmlvk.torch.device.geometry import Geometry, Shape
-from dmlvk.torch.device.recorder import RECORDER, deferred
+from dmlvk.torch.device.recorder import RECORDER, Recorded, deferred
 from dmlvk.torch.types import DATA_TYPES, NAME, from_numpy, to_numpy
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Record:
         before, self._value = self._value, value
         if value is not None:
             value.handles += 1
-            if value._memory is None:
+            if isinstance(value, Recorded) and value._memory is None:
                 value.target = weakref.ref(self)
         self.views = _NONE
         if before is not None:

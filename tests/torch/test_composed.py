@@ -1,0 +1,88 @@
+"""What is recorded as one operator, or for lists of tensors: the bits of its parts, and what those refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+functional = torch.nn.functional
+
+_FORMS: dict[str, Callable[..., Any]] = {
+    "linear": lambda x: functional.linear(x, x[0, 0], x[0, 0, :, 0]),
+    "linear of columns": lambda x: functional.linear(x.transpose(1, 3), x[0, 0, :, :3], None),
+    "layer_norm": lambda x: functional.layer_norm(x.transpose(1, 2), x.shape[-1:], x[0, 0, 0], None),
+    "attention": lambda x: functional.scaled_dot_product_attention(x, x * 2, x + 1),
+    "attention backwards": lambda x: functional.scaled_dot_product_attention(
+        x, x * 2, x + 1, is_causal=True, scale=0.3
+    ),
+    "masked attention": lambda x: functional.scaled_dot_product_attention(x, x * 2, x + 1, x[:1, :1] > 0),
+    "attention of nothing": lambda x: functional.scaled_dot_product_attention(x[:0], x[:0], x[:0]),
+}
+
+
+@pytest.mark.parametrize("name", _FORMS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_operators_without_gradients_have_the_bits_and_strides_of_their_parts(
+    strict: str, name: str, dtype: torch.dtype
+) -> None:
+    x = torch.randn(2, 3, 5, 5, dtype=dtype).to(strict)
+    with torch.no_grad():
+        whole = _FORMS[name](x)
+    parts = _FORMS[name](x.requires_grad_())
+    assert parts.requires_grad and not whole.requires_grad
+    assert whole.stride() == parts.stride() and torch.equal(whole.cpu(), parts.detach().cpu())
+
+
+def test_what_looks_at_operators_sees_the_parts_and_so_does_what_refuses(on: str) -> None:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Seen(TorchDispatchMode):
+        names: tuple[str, ...] = ()
+
+        def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            self.names += (str(operator),)
+            return operator(*args, **(kwargs or {}))
+
+    x = torch.ones(3, 3, device=on)
+    with torch.no_grad(), Seen() as seen:
+        functional.linear(x, x, x[0])
+    assert "aten.addmm.default" in seen.names
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        functional.linear(x, torch.ones(2, 2, device=on))
+
+
+_LISTS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "add": (lambda x, y: torch._foreach_add(x, y, alpha=0.3), lambda a, b: a.add(b, alpha=0.3)),
+    "sub": (lambda x, y: torch._foreach_sub(x, 3), lambda a, b: a - 3),
+    "div": (lambda x, y: torch._foreach_div(x, [0.3, 0.7]), lambda a, b: a / (0.3 if a.dim() == 2 else 0.7)),
+    "addcdiv": (lambda x, y: torch._foreach_addcdiv(x, y, x, 0.3), lambda a, b: a.addcdiv(b, a, value=0.3)),
+    "lerp": (lambda x, y: torch._foreach_lerp(x, y, 0.3), lambda a, b: a.lerp(b, 0.3)),
+    "pow": (lambda x, y: torch._foreach_pow(0.3, x), lambda a, b: 0.3**a),
+}
+
+
+@pytest.mark.parametrize("name", _LISTS)
+def test_operators_of_lists_have_the_bits_of_those_of_tensors(strict: str, name: str) -> None:
+    x, y = ([torch.randn(shape).to(strict) for shape in ((3, 2), (4,))] for _ in range(2))
+    of_lists, single = _LISTS[name]
+    for own, a, b in zip(of_lists(x, y), x, y, strict=True):
+        assert torch.equal(own.cpu(), single(a, b).cpu())
+
+
+def test_lists_of_different_lengths_are_refused_as_by_pytorch(strict: str) -> None:
+    x = [torch.ones(2, device=strict)]
+    with pytest.raises(RuntimeError, match="same number of tensors"):
+        torch._foreach_add_(x, x * 2)
+    torch._foreach_add_(x, 1)
+    assert x[0].tolist() == [2, 2] and x[0]._version == 1  # which autograd relies on
+
+
+def test_fused_steps_are_changes_for_autograd(strict: str) -> None:
+    parameter = torch.nn.Parameter(torch.ones(2, device=strict))
+    parameter.grad = torch.ones_like(parameter)
+    before = parameter._version
+    torch.optim.SGD([parameter], lr=0.5, fused=True).step()
+    assert parameter.tolist() == [0.5, 0.5] and parameter._version > before
