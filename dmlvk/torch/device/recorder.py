@@ -141,7 +141,7 @@ class _Trace:
     """
 
     def __init__(self, pending: Iterable[Value]) -> None:
-        self.steps: list[Value] = []
+        self.steps: list[Recorded] = []
         self.inputs: list[Value] = []
         self._numbers: dict[Value, int] = {}
         self._parts: list[Hashable] = []
@@ -160,7 +160,7 @@ class _Trace:
             tensor = value.memory().tensor
             part = [tensor.data_type, tensor.sizes, tensor.strides]
         else:
-            assert isinstance(value.operation, Operation)  # what waits has one
+            assert isinstance(value, Recorded) and isinstance(value.operation, Operation)  # what waits is so
             part = [value.operation.key]
             for one in operands:
                 number = numbers.get(one)
@@ -175,14 +175,14 @@ class _Trace:
         plan = ShapePlan(None, tuple([self.steps[number] for number in self._needed]))
         program = plan.program(device, ())
         inputs = {value: number for number, value in enumerate(self.inputs)}
-        steps = {value: number for number, value in enumerate(self.steps)}
+        steps: dict[Value, int] = {value: number for number, value in enumerate(self.steps)}
         return (
             program,
             [inputs[plan.value_of(point.name)] for point in program.inputs],
             [steps[plan.value_of(point.name)] for point in program.outputs],
         )
 
-    def run(self, device: Device) -> list[Value]:
+    def run(self, device: Device) -> list[Recorded]:
         """Computes what somebody needs, and returns it."""
         if not self._needed:
             return []
@@ -190,9 +190,7 @@ class _Trace:
         found = arrays.programs.get("trace", self.key) or arrays.programs.keep("trace", self.key, self.compiled(device))
         program, taken, given = found
         values = [self.steps[number] for number in given]
-        targets = [
-            value.target() if isinstance(value, Recorded) and value.target is not None else None for value in values
-        ]
+        targets = [value.target() if value.target is not None else None for value in values]
         wishes = [None if target is None else target.spare for target in targets]
         inputs = [self.inputs[number].memory() for number in taken]
         for value, memory in zip(values, arrays.execute_fitting(program, inputs, wishes), strict=True):
