@@ -29,6 +29,16 @@ def test_a_size_that_shrinks_to_nothing_ends_in_an_error_at_once(any_device: dml
         ort.InferenceSession(made, device=any_device, strict=True)
 
 
+@pytest.mark.parametrize("length", [5, "n"])
+def test_a_length_by_a_factor_is_rounded_as_onnx_runtime_does(device: dml.Device, length: int | str) -> None:
+    """2.6 is a little less in FLOAT, whose product with 5 is 13 all the same."""
+    text = 'y = Resize <mode = "nearest", axes = [1]> (x,, scales)'
+    made = model(text, {"x": [2, length]}, ["y"], {"scales": np.array([2.6], np.float32)}, opset=18)
+    feed = {"x": numbers(2, 5)}
+    (found,) = ort.InferenceSession(made, device=device, strict=True).run(None, feed)
+    assert np.array_equal(found, models.by_onnx_runtime(made, feed)[0])
+
+
 def test_resize_crops_beyond_the_edges_as_the_definition_says(device: dml.Device) -> None:
     """The value of extrapolation wherever a place lies outside, also of regions that go backwards."""
     x = numbers(1, 1, 4, 5)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from onnx import TensorProto
 
-from dmlvk.dynamic.sizes import is_dynamic
 from dmlvk.onnx.nodes import batch_rules as batches
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.reduction import reduced
@@ -252,21 +251,20 @@ def resize(node: Node) -> None:
 
 
 def _output(node: Node, tensor: Tensor) -> tuple[int, ...]:
-    """Sizes, or sizes times factors, whole ones where they are open; all else as ONNX infers it."""
+    """Sizes, or sizes times factors, rounded as ONNX Runtime does; all else as ONNX infers it."""
     index = 1 if node.op_type == "Upsample" or node.version < 11 else 2
-    is_plain = node.attribute("axes") is None and node.text("keep_aspect_ratio_policy", "stretch") == "stretch"
-    if is_plain and index == 2 and node.has(3):
+    is_plain = node.text("keep_aspect_ratio_policy", "stretch") == "stretch"
+    if is_plain and index == 2 and node.has(3) and node.attribute("axes") is None:
         return tuple(node.integers(3))
-    factors = node.known(index)
-    if not is_plain or factors is None or factors.size != tensor.rank:
+    factors, axes = node.known(index), _axes(node, tensor.rank)
+    if not is_plain or factors is None or factors.size != len(axes):
         return node.inferred().shape
-    pairs = list(zip(tensor.shape, factors.reshape(-1).tolist(), strict=True))
-    if any(factor != int(factor) for size, factor in pairs if is_dynamic(size)):
-        return node.inferred().shape
-    return tuple(
-        size * int(factor) if factor == int(factor) else int(np.float32(size) * np.float32(factor))
-        for size, factor in pairs
-    )
+    output = list(tensor.shape)
+    for axis, factor in zip(axes, factors.reshape(-1).tolist(), strict=True):
+        size = output[axis]
+        is_whole = factor == int(factor)
+        output[axis] = size * int(factor) if is_whole else int(np.float32(int(size)) * np.float32(factor))
+    return tuple(output)
 
 
 def _by_resample(node: Node, tensor: Tensor, asked: _ResizeRequest) -> Tensor:
