@@ -18,6 +18,7 @@ from dmlvk.onnx.nodes.values import DATA_TYPES, NotOnDevice, Tensor, element_nam
 
 _PADDING_MODES = {"constant": 0, "edge": 1, "reflect": 2, "wrap": 4}  # DML_PADDING_MODE
 _DEPTH_COLUMN_ROW, _COLUMN_ROW_DEPTH = 0, 1  # DML_DEPTH_SPACE_ORDER
+_MOST_TURNED = 2**12  # Places of a part up to which a list of them costs less than a copy
 
 
 @translates("Concat", by=["JOIN"], batch=batches.joined)
@@ -49,7 +50,7 @@ def _turned(node: Node, tensors: list[Tensor], axis: int) -> Tensor | None:
         desc = cut[1]
         windows = zip(desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides, strict=True)
         for number, (first, size, step) in enumerate(windows):
-            if number == axis and step > 0:
+            if number == axis and step > 0 and size <= _MOST_TURNED:
                 indices += range(first, first + size, step)
             elif number == axis or (first, size, step) != (0, whole.shape[number], 1):
                 return None
