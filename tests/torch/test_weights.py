@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import dmlvk as dml
-from dmlvk.torch.residency import differing
 
 torch = pytest.importorskip("torch")
 
 from dmlvk.torch.devices import device_for  # noqa: E402 - needs PyTorch
+from dmlvk.torch.residency import differing  # noqa: E402 - likewise
 
 SIZES = (5, 6, 7)
 
