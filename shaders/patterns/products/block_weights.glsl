@@ -58,8 +58,9 @@ uint number_of(uint integer)
     if (TABLE == 0u) {
         return integer;
     }
-    uvec4 words = TABLE == 1u ? uvec4(0x83828180u, 0x8c888684u, 0x7d7e7f80u, 0x74787a7cu)
-                              : uvec4(0x3f2d1801u, 0x766a5d4fu, 0xa6998d81u, 0xf1d9c5b5u);
+    // Not by one expression: of constants that are specialized it would be one itself, which has four parts.
+    uvec4 words = uvec4(0x3f2d1801u, 0x766a5d4fu, 0xa6998d81u, 0xf1d9c5b5u);
+    if (TABLE == 1u) { words = uvec4(0x83828180u, 0x8c888684u, 0x7d7e7f80u, 0x74787a7cu); }
     uvec2 half_ = (integer & 8u) != 0u ? words.zw : words.xy;
     return ((integer & 4u) != 0u ? half_.y : half_.x) >> (integer & 3u) * 8u & 0xffu;
 }
