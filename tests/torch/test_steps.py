@@ -12,7 +12,9 @@ from dmlvk.objects.recording import RecordedStep
 torch = pytest.importorskip("torch")  # CI has it in a check of its own
 
 import dmlvk.torch  # noqa: E402 - needs PyTorch
+from dmlvk.torch.device import recorder  # noqa: E402 - likewise
 from dmlvk.torch.device.kernels import Kernel  # noqa: E402 - likewise
+from dmlvk.torch.device.tensors import value_of  # noqa: E402 - likewise
 
 nn, functional = torch.nn, torch.nn.functional
 assert dmlvk.torch  # importing it registers the device
@@ -103,3 +105,33 @@ def test_what_the_cpu_changes_of_lists_of_tensors_is_changed_on_the_device(on: s
     by_host = Kernel(torch.ops.aten._fused_sgd_.default, None)
     by_host(parameters, gradients, [], **settings, maximize=False, is_first_step=True)
     assert [one.tolist() for one in parameters] == [[0, 0, 0], [0.5, 0.5]]
+
+
+def test_what_is_let_go_while_a_graph_is_made_is_part_of_it(strict: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, held = recorder.ShapePlan, []
+
+    def plan(*arguments: Any) -> Any:
+        held.clear()  # as a garbage collector does
+        return plain(*arguments)
+
+    recorder.RECORDER.run()
+    monkeypatch.setattr(recorder, "ShapePlan", plan)
+    for again in (False, True):
+        x = torch.ones(3, device=strict) + 1.7
+        if not again:
+            held.append(x)
+            del x
+        recorder.RECORDER.run()
+    assert not value_of(x).is_pending
+
+
+def test_steps_alone_run_before_they_are_too_many(strict: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "MOST_PENDING", 24)
+    parameters = [nn.Parameter(torch.ones(3, device=strict)) for _ in range(2)]
+    for one in parameters:
+        one.grad = torch.ones_like(one)
+    optimizer = torch.optim.SGD(parameters, lr=0.5, fused=True)
+    for _ in range(50):
+        optimizer.step()
+    assert len(recorder.RECORDER._pending) < 50
+    assert [one[0].item() for one in parameters] == [-24, -24]

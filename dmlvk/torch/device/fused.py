@@ -62,7 +62,7 @@ def _step(rule: Whole, operands: Sequence[Sequence[Any]], targets: Sequence[int]
         targets: which of these the results are for.
         settings: the rule's others.
     """
-    RECORDER.widen(len(operands[0]) * len(targets))
+    RECORDER.widen(max(len(operands[0]) * sum(bool(operands[target]) for target in targets) - 1, 0))
     for number in range(len(operands[0])):
         each = [one[number] if one else None for one in operands]
         changed = [each[target] for target in targets if each[target] is not None]

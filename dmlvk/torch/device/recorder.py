@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 MOST_PENDING = 160  # Operators that are recorded before they run at most
 
+_MOST_BESIDE = 4096  # Values beside them that belong to operators of lists
+
 _FEWEST_BEFORE_PRODUCT = 24
 """Operators after which a product begins the next graph: so layers that are alike share a plan."""
 
@@ -172,8 +174,15 @@ class _Trace:
 
     def compiled(self, device: Device) -> tuple[CompiledGraph, list[int], list[int]]:
         """The graph that computes what somebody needs; which inputs it takes, and which steps it gives."""
-        plan = ShapePlan(None, tuple([self.steps[number] for number in self._needed]))
-        program = plan.program(device, ())
+        needed = tuple([self.steps[number] for number in self._needed])
+        for value in needed:  # also what is let go meanwhile: others may need theirs when the graph is found again
+            value.handles += 1
+        try:
+            plan = ShapePlan(None, needed)
+            program = plan.program(device, ())
+        finally:
+            for value in needed:
+                value.handles -= 1
         inputs = {value: number for number, value in enumerate(self.inputs)}
         steps: dict[Value, int] = {value: number for number, value in enumerate(self.steps)}
         return (
@@ -239,6 +248,8 @@ class Recorder:
 
     def widen(self, count: int) -> None:
         """Has so many values more run together with what is recorded, since they belong to one operator."""
+        if self._beside and self._beside + count > _MOST_BESIDE:
+            self.run()
         self._beside += count
 
     def run(self, wanted: Value | None = None) -> None:
