@@ -197,6 +197,8 @@ def _beside_one_another(run: Sequence[Stage]) -> Stage:
     if len(run) == 1:
         return run[0]
     (first,) = run[0].program.steps[:1]
+    # What comes first lies first in the scratch memory.
+    shared = max(_aligned(region.offset + region.size_in_bytes) for region in first.writes)
     rounds: list[list[KernelStep]] = []
     reads, writes, scratch = list[NetworkValue](), list[NetworkValue](), 0
 
@@ -214,10 +216,14 @@ def _beside_one_another(run: Sequence[Stage]) -> Stage:
             rounds[number].append(dataclasses.replace(step, reads=own_reads, writes=own_writes))
         reads += stage.reads
         writes += stage.writes
-        scratch += -(-stage.program.scratch_bytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
-    program = Program((first, *itertools.chain(*rounds)), scratch)
+        scratch += _aligned(stage.program.scratch_bytes) - shared
+    program = Program((first, *itertools.chain(*rounds)), shared + scratch)
     nodes = tuple(node for stage in run for node in stage.nodes)
     return Stage(nodes, program, tuple(reads), tuple(writes), frozenset())
+
+
+def _aligned(size: int) -> int:
+    return -(-size // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
 
 
 @functools.cache  # once in a process: it is true of all graphs
