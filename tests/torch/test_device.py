@@ -530,6 +530,7 @@ def test_types_and_devices_are_refused_by_name(strict: str) -> None:
 
 
 def test_tensors_are_saved_loaded_copied_and_printed(strict: str) -> None:
+    assert torch.ones(2, 3, device=strict).is_same_size(torch.zeros(2, 3, device=strict))
     model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)).to(strict)
     held = io.BytesIO()
     torch.save(model.state_dict(), held)

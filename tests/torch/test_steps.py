@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import dmlvk as dml
+from dmlvk.array_api.lazy import ShapePlan
 from dmlvk.objects.recording import RecordedStep
 
 torch = pytest.importorskip("torch")  # CI has it in a check of its own
@@ -108,11 +109,11 @@ def test_what_the_cpu_changes_of_lists_of_tensors_is_changed_on_the_device(on: s
 
 
 def test_what_is_let_go_while_a_graph_is_made_is_part_of_it(strict: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain, held = recorder.ShapePlan, []
+    held: list[Any] = []
 
     def plan(*arguments: Any) -> Any:
         held.clear()  # as a garbage collector does
-        return plain(*arguments)
+        return ShapePlan(*arguments)
 
     recorder.RECORDER.run()
     monkeypatch.setattr(recorder, "ShapePlan", plan)

@@ -175,6 +175,11 @@ def _equal(x: torch.Tensor, other: torch.Tensor) -> bool:
     return x.shape == other.shape and bool(torch.eq(x, other).all().item())
 
 
+@_special("is_same_size")
+def _has_same_shape(x: torch.Tensor, other: torch.Tensor) -> bool:
+    return x.shape == other.shape
+
+
 @_special("as_strided")
 def _as_strided(
     x: torch.Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
