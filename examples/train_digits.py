@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 import dmlvk as dml
 from dmlvk import functions as F
-from dmlvk.bench.plot import SvgCanvas
+from dmlvk.bench.plot import Canvas
 
 CHANNELS = (12, 24)
 BATCH = 64
@@ -180,7 +180,7 @@ class Training:
 def draw(losses: Floats, title: str, path: Path) -> None:
     """The loss of every step, and their mean over the last 22 of them, on a logarithmic scale, as SVG."""
     width, height, left, top, right, bottom = 960, 360, 60, 40, 20, 40
-    canvas = SvgCanvas(width, height)
+    canvas = Canvas(width, height)
     highest, lowest = 4.0, 0.002
 
     def pixel(step: int, loss: float) -> tuple[float, float]:

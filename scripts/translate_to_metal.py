@@ -44,9 +44,9 @@ _USUAL_CAPABILITIES = frozenset({1})  # Shader
 _FORBIDDEN = re.compile(
     r"\b(double|half|long|ulong|isnan|isinf|isfinite|sqrt|rsqrt|exp2?|log2?|sin|cos|tan|pow|precise::\w+|fast::\w+|simd_\w+)\b"
 )
-_DEVICE_S_OWN = {"gemm.float16.sums.epilogue": ("exp2",)}
-"""Functions that modules use for those only who permit a device its own arithmetic
-(``shaders/include/device_gelu.glsl``): Metal's need not be as Linux'."""
+_MAY_ROUND = re.compile(r"(gemm\.float16\.sums|convolution\.float16\..+)\.epilogue")
+"""Modules that use the device's exp2 for those only who permit a device its own arithmetic, behind a specialization
+constant (``shaders/include/device_gelu.glsl``, ``device_swish.glsl``): Metal's need not be as Linux'."""
 _SHARED = re.compile(r"threadgroup (uint|int|float|bool)([234]?) \w+((?:\[\d+\])+)")
 
 
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 left_out += 1
                 continue
             module = without_coherence(library.load(variant.name))
-            fault = fault_of(module, Path(folder), _DEVICE_S_OWN.get(variant.name, ()))
+            fault = fault_of(module, Path(folder), ("exp2",) if _MAY_ROUND.fullmatch(variant.name) else ())
             if fault is None:
                 translated += 1
             elif optional_capabilities(module):

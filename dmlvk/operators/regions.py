@@ -1,4 +1,4 @@
-"""The gradients of resized regions of interest: ROI_ALIGN_GRAD."""
+"""The operators of regions of interest: ROI_POOLING, ROI_ALIGN, and the gradient of ROI_ALIGN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ELEMENT_WISE operators of angles: trigonometric functions and their inverses."""
+"""The ELEMENT_WISE powers, exponentials, logarithms, ERF, hyperbolic and trigonometric functions, and inverses."""
 
 from __future__ import annotations
 

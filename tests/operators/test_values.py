@@ -195,9 +195,7 @@ def test_bytes_outside_the_output_are_caught(
     benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Whole words are stored where only some of their bytes belong to the row."""
-    break_shader(
-        monkeypatch, tmp_path, "patterns/elementwise/elementwise_axes.glsl", "mask == 0xffffffffu", "mask != 0u"
-    )
+    break_shader(monkeypatch, tmp_path, "patterns/buffers.glsl", "mask == 0xffffffffu", "mask != 0u")
     for bench in benches:
         with pytest.raises(AssertionError, match=r"bytes outside the output's elements changed|elements differ"):
             check_geometry([bench], _case("sign-int8"), Geometry("rows of 7", (6, 7), (9, 1), ((7, 1),)))
