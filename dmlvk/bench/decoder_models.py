@@ -10,6 +10,8 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from dmlvk.language.decoder_graph import POSITIONS
+
 _BLOCK = 32  # Elements of a row of weights that share a scale
 
 _PATTERN_BYTES = 2**24  # Random bytes that large weights repeat: what a step takes does not depend on them
@@ -80,7 +82,7 @@ class _DecoderWriter:
                 for infos, name, rows in ((inputs, "past_key_values", "past"), (outputs, "present", "total")):
                     shape: list[int | str | None] = ["batch", size.key_heads, rows, size.head]
                     infos.append(helper.make_tensor_value_info(f"{name}.{layer}.{part}", self._element, shape))
-        last = self._node("Gather", [normed, self._constant("last", np.array([-1]))], "last_token", axis=1)
+        last = self._node("Gather", [normed, self._constant(POSITIONS, np.array([-1]))], "last_token", axis=1)
         self._product("logits", last, size.hidden, size.vocabulary)
         graph = helper.make_graph(self._nodes, "decoder", inputs, outputs, self._constants)
         versions = [helper.make_opsetid("", 14), helper.make_opsetid("com.microsoft", 1)]

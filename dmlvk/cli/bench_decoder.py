@@ -18,6 +18,7 @@ from dmlvk.support.files import write_whole
 if TYPE_CHECKING:
     from dmlvk.bench.decoder import DecoderBench
     from dmlvk.bench.decoder_models import DecoderSize
+    from dmlvk.bench.served import ServedBench
     from dmlvk.device import Device
     from dmlvk.support.arithmetic import Arithmetic
 
@@ -31,6 +32,11 @@ _HASHED = {
 
 _HASHED_STEPS = 48
 
+_QUEUED, _SERVED_STEPS = 16, 48
+"""Prompts that come together, and steps of which medians are taken."""
+
+_EDITED = 4096  # Tokens that a file before and after its change may have together
+
 
 @click.command()
 @click.option("--size", "-s", default="tiny", show_default=True, metavar="NAME", help="tiny, 135M, 1B or 8B.")
@@ -42,6 +48,14 @@ _HASHED_STEPS = 48
 @click.option("--torch/--no-torch", default=True, help="Beside PyTorch (FLOAT16, CUDA graphs), where it is installed.")
 @click.option("--kernels", is_flag=True, help="What each kind of kernel takes.")
 @click.option("--hash", "hashes", is_flag=True, help="Hashes logits of several batches, caches and chunks instead.")
+@click.option("--served", is_flag=True, help="What a server's texts take, beside these steps and prompts.")
+@click.option(
+    "--edits",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    nargs=2,
+    metavar="BEFORE AFTER",
+    help="With --served, folders of Python files: how fast these are written again where guesses help.",
+)
 @click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Where models are kept.")
 @click.option("--device", "-d", metavar="N|NAME", help="Index, UUID, PCI address or part of the name.")
 @click.option("--json", "json_file", type=WrittenFile(), metavar="FILE", help="Write all.")
@@ -59,6 +73,8 @@ def decoder(
     torch: bool,
     kernels: bool,
     hashes: bool,
+    served: bool,
+    edits: tuple[Path, Path] | None,
     folder: Path | None,
     device: str | None,
     json_file: Path | None,
@@ -70,8 +86,13 @@ def decoder(
     A step is submitted while the one before is computed; times of tokens are medians from one to the next. «Host» is
     what submitting takes meanwhile, «kernels» what they take by the device's clock. With --hash, exits with 1 when the
     logits' bits depend on the batch, the cache's capacity, or the prompt's division into chunks.
+
+    --served times the same work as a server does it: the first of 16 prompts that came together, in a process and
+    later; steps of --batches texts; and, with --edits, files written again behind what they were, whose tokens are
+    guessed by what stood before. A commit's edits: git worktree add BEFORE COMMIT.
     """
     from dmlvk.bench.decoder_models import SIZES
+    from dmlvk.bench.served import ServedBench
     from dmlvk.device import Device
 
     if size not in SIZES:
@@ -83,6 +104,8 @@ def decoder(
         from dmlvk.bench.plot import check_plot_path
 
         check_plot_path(plot)
+    if served and 1 not in counts:
+        raise click.UsageError("--served: --batches must have 1, beside whose prompts those of a server are told")
     capacity = max((*before, *new)) + tokens + 16
     selector = None if device is None else device_selector(device)
     with _model(size, data_type, capacity, folder) as file, Device(selector, arithmetic=arithmetic) as opened:
@@ -92,10 +115,16 @@ def decoder(
             if not _hash_all(opened, file, SIZES[size], data_type):
                 context.exit(1)
             return
-        results = []
+        results, texts = [], {}
+        if served:
+            room = max(capacity, _EDITED) if edits else capacity
+            with contextlib.closing(ServedBench(opened, file, SIZES[size], room, max(_QUEUED, *counts))) as of_server:
+                texts = _served(of_server, {"prompts": new, "lengths": before, "batches": counts}, edits)
         for batch in counts:
             with contextlib.closing(_bench(opened, file, SIZES[size], capacity, batch, data_type)) as bench:
                 results.append(_timed(bench, batch, before, new, tokens, kernels=kernels))
+        if served:
+            _compared(texts, results)
     if torch:
         _time_torch(SIZES[size], capacity, results, tokens)
     if json_file is not None:
@@ -171,6 +200,48 @@ def _timed(
         f"{_mb(used.cache_bytes)} of caches{host}"
     )
     return result
+
+
+def _served(bench: ServedBench, given: Mapping[str, Sequence[int]], edits: tuple[Path, Path] | None) -> dict[str, Any]:
+    """What a server's texts take, by what they are."""
+    made: dict[str, Any] = {"warm_up_seconds": bench.warm_up()}
+    click.echo(f"a server: warmed up in {made['warm_up_seconds']:.2f} s")
+    made["queued"] = {length: [bench.queued(_QUEUED, length) for _ in range(3)] for length in given["prompts"]}
+    made["steps"] = {
+        (batch, length): bench.steps(batch, length, _SERVED_STEPS)
+        for batch in given["batches"]
+        for length in given["lengths"]
+    }
+    if edits is not None:
+        made["guessed"] = found = bench.guessed(edits)
+        plain, guessed = (_ms(each / found.tokens) for each in (found.plain_seconds, found.guessed_seconds))
+        times = found.plain_seconds / found.guessed_seconds
+        click.echo(
+            f"{found.files} files written again, {found.tokens} tokens: {plain} each, with guesses {guessed} "
+            f"({found.tokens / found.steps:.1f} a step), {times:.2f} times the tokens"
+        )
+    return made
+
+
+def _compared(served: Mapping[str, Any], results: Sequence[dict[str, Any]]) -> None:
+    """Tells, and adds to the results, what a server's texts take beside what was timed alone."""
+    for length, taken in served["queued"].items():
+        alone = next(result["prompts"] for result in results if result["batch"] == 1)[length]
+        alone["queued_seconds"] = taken
+        first, *others = (seconds / _QUEUED / alone["seconds"] for seconds in taken)
+        click.echo(
+            f"{_QUEUED} prompts of {length} that came together: the last first token after {min(others):.2f} times "
+            f"what they take alone (the first time {first:.2f})"
+        )
+    for result in results:
+        for length, alone in result["tokens"].items():
+            alone["served_seconds"] = seconds = served["steps"][result["batch"], length]
+            times = seconds / alone["seconds"]
+            click.echo(
+                f"{result['batch']} texts behind {length}: {_ms(seconds)} a step, {times:.2f} times what it takes alone"
+            )
+    if "guessed" in served:
+        results[0]["guessed"] = served["guessed"]._asdict()
 
 
 def _mb(size_in_bytes: int) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import itertools
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -38,6 +39,8 @@ _DRAFTED = (4, 8, 16, 32)
 """Tokens of a step that has guesses: the last one of the text, and what may follow."""
 
 _FIRST_DRAFTED = 8  # Twice as many where all guesses of the step before were right, as in code that is copied
+
+_WARM_UP_SECONDS = 5.0
 
 _FEWEST_COPIED = 64  # Tokens that a text must have in common with what stands in another place to be worth a copy
 
@@ -74,7 +77,8 @@ class Wishes:
     Attributes:
         likeliest: how many of the likeliest tokens are told with each token, up to 20; ``None``: no likelihoods are.
         constraint: which tokens may come; ``None``: any.
-        forced: tokens that come first, whatever is chosen.
+        forced: tokens that come first, whatever is chosen; of a model that was opened with ``drafts``, several at a
+            step, unless something guesses.
         hashes: whether a hash over the bits of all logits is kept.
         drafter: what guesses how it goes on, while it is alone; of a model that was opened with ``drafts``.
     """
@@ -195,6 +199,20 @@ class Batch:
             self._texts.remove(text)
             self._uses[text.slot] = next(self._ticks)
             text.slot = None
+
+    def warm_up(self) -> None:
+        """Runs a prompt in each place and steps of as many texts, as long as it takes a few seconds only.
+
+        What is planned and recorded then need not be when texts come. It changes none of their bits.
+        """
+        end = time.monotonic() + _WARM_UP_SECONDS
+        length = min(_PROMPT_TOKENS, self._slots[0].max_length - _FEWEST_CHAINED)
+        prompts = ([place % self._choices.vocabulary] * max(length, 1) for place in range(self.free))
+        texts = [self.add(prompt, self._slots[0].folder.sampling) for prompt in prompts]
+        while not all(text.generated for text in texts) and time.monotonic() < end:
+            self.step()
+        for text in texts:
+            self.remove(text)
 
     def step(self) -> list[Step]:
         """Runs some of the prompts that are left, and a token of each text whose prompt stands in the caches.
@@ -358,14 +376,13 @@ class Batch:
         return self._taken(rows, found)
 
     def _drafted(self) -> Sequence[int]:
-        """What may follow in the only text that there is, or what must."""
+        """What may follow in the only text that there is; where nothing guesses, what must."""
         text = self._texts[0] if len(self._texts) == 1 and self._caches.takes_drafts else None
         if text is None or text.wishes.constraint is not None or text.room < _DRAFTED[0]:
             return ()
         most = min(text.drafted, text.room) - 1
-        forced = text.wishes.forced[text.generated : text.generated + most]
-        if forced or text.wishes.drafter is None:
-            return forced
+        if text.wishes.drafter is None:
+            return text.wishes.forced[text.generated : text.generated + most]
         return text.wishes.drafter.draft(text.tokens, most)
 
     def _drafted_step(self, text: BatchText, drafted: Sequence[int]) -> list[Step]:
@@ -381,7 +398,8 @@ class Batch:
         count = next((size for size in sizes if size > len(drafted)), sizes[-1])
         guesses = [*checked_tokens(slot.folder, drafted), *[0] * count][: count - 1]
         sampler = self._sampler_of([text] * count)
-        texts = [[*text.tokens, *guesses[:place]] for place in range(count)]
+        seen = text.tokens if sampler.kind.penalizes else []  # which nobody else looks at
+        texts = [[*seen, *guesses[:place]] for place in range(count)]
         sampler.resume(texts, [text.generated + place for place in range(count)])
         tokens, past = [text.tokens[-1], *guesses], len(slot.tokens)
         chain = self._caches.chain(slot.place, [tokens], [past], sampler, 1)

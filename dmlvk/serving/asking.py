@@ -275,7 +275,8 @@ class Reader:
         made = []
         for choice in asked.choices:
             constraint: Constraint | None = self._grammars.constraint(asked.grammar) if asked.grammar else None
-            wishes = Wishes(asked.likeliest, constraint, choice.forced, asked.wants_receipt, self._drafter)
+            drafter = None if choice.forced else self._drafter  # forced tokens need no guesses
+            wishes = Wishes(asked.likeliest, constraint, choice.forced, asked.wants_receipt, drafter)
             start = choice.prompt[:1] if choice.forced else choice.prompt
             made.append(Generation(start, choice.sampling, wishes, len(choice.forced) + asked.most))
         return made

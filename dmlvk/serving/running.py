@@ -150,5 +150,7 @@ def serve(
     started: Callable[[str], object] = print,  # is told the address when it listens
 ) -> None:
     """Serves a model until a signal ends it."""
+    if model.device.info.kind != "CPU":  # where a prompt takes longer than its plan
+        model.batch().warm_up()
     server = Server(model, name, bounds, drafter, vectors)
     EndingServer(configured(server, grace=grace, host=host, port=port), server, grace, started).run()

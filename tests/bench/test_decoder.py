@@ -62,6 +62,24 @@ def test_the_command_says_what_prompts_and_tokens_take(capsys: pytest.CaptureFix
     assert "dmlvk, batch 2" in texts_of(plot)
 
 
+@pytest.mark.sweep
+def test_the_command_says_what_texts_of_a_server_take(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folders, results = [tmp_path / "before", tmp_path / "after"], tmp_path / "results.json"
+    for folder, number in zip(folders, (3, 4), strict=True):
+        folder.mkdir()
+        (folder / "same.py").write_text("import this\n")
+        (folder / "changed.py").write_text(f"def doubled(x: int) -> int:\n    return {number} * x\n" * 3)
+    arguments = ["-l", "16", "-p", "8", "-n", "8", "-b", "1,2", "--no-torch", "--served", "--json", str(results)]
+    outcome = Outcome(capsys, "bench", "decoder", *arguments, "--edits", *map(str, folders))
+    assert outcome.status == 0, outcome.err
+    first, second = json.loads(results.read_text())
+    assert len(first["prompts"]["8"]["queued_seconds"]) == 3
+    assert min(each["tokens"]["16"]["served_seconds"] for each in (first, second)) > 0
+    guessed = first["guessed"]
+    assert guessed["files"] == 1 and 0 < guessed["steps"] < guessed["tokens"] / 2
+    assert f"1 files written again, {guessed['tokens']} tokens" in outcome.out and "2 texts behind 16" in outcome.out
+
+
 def test_a_plot_has_a_line_for_each_batch_and_library(tmp_path: Path) -> None:
     tokens = {"16": {"seconds": 0.002, "torch_seconds": 0.001}, "4000": {"seconds": 0.003, "torch_seconds": 0.002}}
     file = tmp_path / "plot.svg"
@@ -77,6 +95,7 @@ def test_a_plot_has_a_line_for_each_batch_and_library(tmp_path: Path) -> None:
         (["-l", "16,x"], "positive integers with commas between them; got '16,x'"),
         (["-b", "none"], "at least one is needed"),
         (["--plot", "tokens.txt"], ".svg"),
+        (["--served", "-b", "2"], "--batches must have 1"),
     ],
 )
 def test_what_cannot_be_timed_is_refused(

@@ -112,6 +112,14 @@ def test_texts_in_random_company_are_what_they_are_alone(model: LanguageModel, s
     assert together == [alone[number] for number in order]
 
 
+def test_warming_up_changes_no_bits(model: LanguageModel) -> None:
+    choose = random.Random(6)
+    requests = [Request(choose, model.folder.vocabulary) for _ in range(4)]
+    batch, alone = model.batch(), answers(model.batch(), requests, choose, 1)
+    batch.warm_up()
+    assert not batch.texts and answers(batch, requests, choose, SEQUENCES) == alone
+
+
 def test_a_batch_chooses_the_tokens_of_a_single_stream(model: LanguageModel) -> None:
     choose = random.Random(5)
     requests = [request for request in (Request(choose, 260) for _ in range(30)) if request.is_plain]

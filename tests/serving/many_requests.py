@@ -3,8 +3,8 @@
     python -m tests.serving.many_requests [--requests 10000] [--device N|NAME] [--seed N] [--answers FILE]
 
 The server has the small llama. Some clients ask for answers that are known from asking alone, some are cut off in the
-middle, some vanish before they have asked, and some ask for what nobody can have. With ``--answers`` the known answers'
-hashes are written to a file, or compared with those in it, which another device gave.
+middle, some vanish before they have asked, and some ask for what nobody can have. A hash of the known answers is told,
+which is the same on every device. With ``--answers`` that of each is written to a file, or compared with those in it.
 
 Exit status: 0 nothing found, 1 something was.
 """
@@ -317,6 +317,8 @@ def main() -> int:
         with model, running(model, BOUNDS) as server:
             start, part = time.monotonic(), max(1, given.requests // 10)
             traffic = Traffic(server, given.seed, given.distinct, 2 * given.sequences + 6)
+            whole = hashlib.sha256("".join(traffic.hashes).encode()).hexdigest()[:16]
+            print(f"{given.distinct} answers alone by {model.device.info.name}: {whole}", flush=True)
             traffic.faults += _compared(given.answers, traffic.hashes)
             memory = []
             for first in range(0, given.requests, part):
