@@ -10,7 +10,7 @@ import sysconfig
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -103,8 +103,9 @@ class ServedBench:
         edits = self._edits(*folders)
         plain = [self._written(*edit, _NoGuesses()) for edit in edits]
         guessed = [self._written(*edit, PromptLookup()) for edit in edits]
-        seconds = [sum(seconds for seconds, _ in each) for each in (plain, guessed)]
-        return Guessed(len(edits), sum(len(new) for _, new in edits), *seconds, sum(steps for _, steps in guessed))
+        plain_seconds, guessed_seconds = (sum(seconds for seconds, _ in each) for each in (plain, guessed))
+        tokens, steps = sum(len(new) for _, new in edits), sum(steps for _, steps in guessed)
+        return Guessed(len(edits), tokens, plain_seconds, guessed_seconds, steps)
 
     def _edits(self, before: Path, after: Path) -> list[tuple[list[int], list[int]]]:
         """Tokens of files that differ, before and after; some of those that there is room for."""
@@ -156,7 +157,7 @@ def _write_folder(file: Path, size: DecoderSize, capacity: int) -> None:
         _tokenizer(min(_VOCABULARY, size.vocabulary)).save(str(tokenizer))
 
 
-def _tokenizer(vocabulary: int) -> object:
+def _tokenizer(vocabulary: int) -> Any:
     """A tokenizer of byte pairs, from Python's own library: of code, and of none that is written again here."""
     from tokenizers import decoders, models, pre_tokenizers, trainers
 
