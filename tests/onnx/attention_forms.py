@@ -1,4 +1,4 @@
-"""Attention nodes over caches at random, right ones and ones of which something contradicts the rest."""
+"""Attention nodes at random: right ones, and ones over caches of which something contradicts the rest."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Form:
     feed: Feed  # its inputs
     presents: bool  # whether caches are outputs
     opset: int = 21  # of ONNX's operators
+    scores: bool = False  # whether scores are an output, the last one
     changes: list[str] = dataclasses.field(default_factory=list)  # what contradicts the rest, for messages
 
     @property
     def outputs(self) -> list[str]:
-        if not self.presents:
-            return ["y"]
-        return ["y", "present"] if self.operator == "Attention" else ["y", "present_key", "present_value"]
+        caches = ["present"] if self.operator == "Attention" else ["present_key", "present_value"]
+        return ["y", *(caches if self.presents else []), *(["scores"] if self.scores else [])]
 
     @property
     def with_presents(self) -> Form:
@@ -69,8 +69,41 @@ class Form:
                 name: (helper.np_dtype_to_tensor_dtype(a.dtype), [f"{name}{axis}" for axis in range(a.ndim)])
                 for name, a in self.feed.items()
             }
-        made: bytes = models.model([node], inputs, self.outputs, opset=self.opset).SerializeToString()
+        outputs: Any = self.outputs
+        if self.scores:  # whose type ONNX Runtime does not infer
+            first = next(iter(self.feed.values()))
+            kinds = {name: self.feed.get(name.replace("present", "past"), first).dtype for name in outputs}
+            outputs = {name: helper.np_dtype_to_tensor_dtype(kind) for name, kind in kinds.items()}
+        made: bytes = models.model([node], inputs, outputs, opset=self.opset).SerializeToString()
         return made
+
+    def counted(self, results: list[Array]) -> list[Array]:
+        """Without what may be anything: rows behind a sequence's keys, tokens of prompts behind a sequence's end."""
+        feed, found = self.feed, list(results)
+        if self.operator == "GroupQueryAttention":
+            ends = feed["seqlens_k"].reshape(-1).astype(int) + 1
+            tokens = feed["query"].shape[1]
+            rows = (
+                np.arange(tokens)[None] < np.maximum(ends, 1)[:, None] if tokens > 1 else np.ones((len(ends), 1), bool)
+            )
+            found[0] = np.where(rows[:, :, None], found[0], 0)
+            for index in range(1, 3 if self.presents else 1):
+                keys = np.arange(found[index].shape[2])[None] < ends[:, None]
+                found[index] = np.where(keys[:, None, :, None], found[index], 0)
+        elif "past_length" in feed:
+            end = int(feed["past_length"].reshape(-1)[0]) + feed["query"].shape[1]
+            found[1:3] = [each[:, :, :end] for each in found[1:3]]
+        return found
+
+    def difference(self, found: list[Array], wanted: list[Array]) -> str:
+        """What results have otherwise than others; empty: they are alike."""
+        if [each.shape for each in found] != [each.shape for each in wanted]:
+            return f"shapes {[each.shape for each in found]}, not {[each.shape for each in wanted]}"
+        for index, (a, b) in enumerate(zip(self.counted(found), self.counted(wanted), strict=True)):
+            tolerance = 2e-2 if a.dtype == np.float16 else 1 if a.dtype.kind == "i" else 5e-4
+            if a.dtype != b.dtype or not np.allclose(a.astype(float), b.astype(float), rtol=tolerance, atol=tolerance):
+                return f"output {index} differs by {np.nanmax(np.abs(a.astype(float) - b.astype(float)))}"
+        return ""
 
     @property
     def label(self) -> str:
@@ -83,14 +116,32 @@ class Form:
 
 
 class _Draw:
-    def __init__(self, choose: random.Random, numbers: np.random.Generator) -> None:
-        self.choose, self.numbers = choose, numbers
+    """Random choices of a node.
+
+    Args:
+        is_whole: whether it may have what contradictions of caches leave out: widths, masks, scores and so on.
+    """
+
+    def __init__(self, choose: random.Random, numbers: np.random.Generator, *, is_whole: bool = False) -> None:
+        self.choose, self.numbers, self.is_whole = choose, numbers, is_whole
         self.batch, self.size = choose.randint(1, 3), choose.choice((16, 32))
         self.key_heads, self.past = choose.randint(1, 2), choose.choice((0, 3, 6))
         self.dtype = np.dtype(choose.choice((np.float32, np.float32, np.float32, np.float16)))
 
     def chance(self, likely: float) -> bool:
         return self.choose.random() < likely
+
+    def maybe(self, likely: float, **attributes: Any) -> dict[str, Any]:
+        return attributes if self.chance(likely) else {}
+
+    def width(self) -> int:
+        """Of a head's values, where no cache asks for that of its keys."""
+        return self.choose.choice((self.size, 5)) if self.is_whole and not self.past else self.size
+
+    def ends(self, own: int, *, has_starts: bool = False) -> Array:
+        """A mask of how many keys each sequence has, and perhaps of the first that counts."""
+        found = self.integers(1, own + 1, self.batch)
+        return np.concatenate([found, self.integers(0, own, self.batch)]) if has_starts and self.chance(0.5) else found
 
     def normal(self, *shape: int) -> Array:
         return np.asarray(self.numbers.normal(0, 0.5, shape).astype(self.dtype))
@@ -137,18 +188,28 @@ def _group_query(d: _Draw) -> Form:
         for role in ("key", "value"):
             feed[f"past_{role}"] = d.numbers.integers(-9, 9, feed[f"past_{role}"].shape).astype(np.int8)
             feed[f"{role[0]}_scale"] = np.full(shape, 0.02, np.float32)
-    return Form("GroupQueryAttention", attributes, feed, presents=d.chance(0.75))
+    form = Form("GroupQueryAttention", attributes, feed, presents=d.chance(0.75))
+    if d.is_whole:
+        attributes |= d.maybe(0.3, scale=0.2) | d.maybe(0.3, softcap=0.7)
+        attributes |= d.maybe(0.3, rotary_interleaved=1) if "do_rotary" in attributes else {}
+        attributes |= d.maybe(0.3, smooth_softmax=1) if "sink" not in feed else {}
+        form.presents, form.scores = True, d.chance(0.4)
+        attributes |= {"qk_output": d.choose.randint(1, 2)} if form.scores else {}
+    return form
 
 
 def _multi_head(d: _Draw) -> Form:
     heads, batch, size = d.key_heads, d.batch, d.size
-    tokens, hidden = d.choose.choice((1, 1, 2, 4)), d.key_heads * d.size
-    feed = {name: d.normal(batch, tokens, hidden) for name in ("query", "key", "value")}
+    tokens, hidden, width = d.choose.choice((1, 1, 2, 4)), d.key_heads * d.size, d.width()
+    own = d.choose.randint(1, 9) if d.is_whole and not d.past else tokens
+    sizes = {"query": (tokens, size), "key": (own, size), "value": (own, width)}
+    feed = {name: d.normal(batch, rows, heads * wide) for name, (rows, wide) in sizes.items()}
     attributes: dict[str, Any] = {"num_heads": heads}
     is_told, is_masked = d.past > 0 and d.chance(0.5), d.chance(0.4)
-    total = d.past + tokens
+    is_told = is_told and size % 2 == 0  # others are not appended to where they lie
+    total = d.past + own
     room = total + d.choose.randint(0, 3) if is_told else d.past
-    if d.past or d.chance(0.3):
+    if d.past or (d.chance(0.3) and not d.is_whole):
         feed |= {f"past_{role}": d.normal(batch, heads, room, size) for role in ("key", "value")}
     if is_told:
         feed["past_length"] = np.array([d.past], np.int32)
@@ -160,8 +221,19 @@ def _multi_head(d: _Draw) -> Form:
         sequences = 1 if "beams" in feed else d.choose.choice((1, batch))  # there ONNX Runtime reads the first one's
         feed["bias"] = d.normal(sequences, d.choose.choice((1, heads)), tokens, total)
     if d.chance(0.3):
-        feed["all_bias"] = d.normal(3 * hidden)
-    return Form("MultiHeadAttention", attributes, feed, presents=d.chance(0.75) or is_told)
+        feed["all_bias"] = d.normal(2 * hidden + heads * width)
+    form = Form("MultiHeadAttention", attributes, feed, presents=d.chance(0.75) or is_told)
+    if d.is_whole:
+        attributes |= d.maybe(0.3, scale=0.4) | d.maybe(0.3, mask_filter_value=-3e3)
+        attributes |= d.maybe(0.5, unidirectional=1) if own == tokens else {}
+        if not d.past and d.chance(0.5):
+            feed["mask"] = d.ends(own) if d.chance(0.5) else d.integers(0, 2, batch, tokens, total)
+        form.presents = form.presents or bool(d.past)
+        form.scores = form.presents and not is_told and d.chance(0.5)
+        if not d.past and d.chance(0.2):  # keys and values of an encoder
+            other = {name: d.normal(batch, heads, own, size) for name in ("key", "value")}
+            return Form(form.operator, {"num_heads": heads}, {"query": feed["query"], **other}, presents=False)
+    return form
 
 
 def _decoder_masked(d: _Draw) -> Form:
@@ -169,6 +241,8 @@ def _decoder_masked(d: _Draw) -> Form:
     d.past = past = d.choose.randint(1, 6)
     feed, heads, hidden = form.feed, form.attributes["num_heads"], form.feed["query"].shape[2]
     d.dtype, room = np.dtype(np.float32), past + d.choose.randint(1, 4)
+    room += d.choose.choice((0, 34, 560)) if d.is_whole else 0
+    beams = d.choose.choice([each for each in (1, 2, d.batch) if d.batch % each == 0]) if d.is_whole else d.batch
     feed = {name: d.normal(d.batch, 1, hidden) for name in ("query", "key", "value")}
     feed |= {f"past_{role}": d.normal(d.batch, heads, room, d.size) for role in ("key", "value")}
     feed["past_length"] = np.array([past], np.int32)
@@ -177,15 +251,20 @@ def _decoder_masked(d: _Draw) -> Form:
     if d.chance(0.3):
         feed["bias"] = d.normal(1, heads, 1, past + 1)
     if d.chance(0.3):
-        feed |= {"width": np.array([d.batch], np.int32), "beams": d.integers(0, d.batch, 1, d.batch, room)}
+        feed |= {"width": np.array([beams], np.int32), "beams": d.integers(0, beams, d.batch // beams, beams, room)}
     attributes = {"num_heads": heads, "past_present_share_buffer": 1}
-    return Form("DecoderMaskedMultiHeadAttention", attributes, feed, presents=True)
+    form = Form("DecoderMaskedMultiHeadAttention", attributes, feed, presents=True)
+    if d.is_whole:
+        feed |= {"all_bias": d.normal(3 * hidden)} if d.chance(0.4) else {}
+        form.scores = d.chance(0.5)
+        attributes["output_qk"] = int(form.scores)
+    return form
 
 
 def _of_projections(d: _Draw) -> Form:
-    heads, hidden, tokens = d.key_heads, d.key_heads * d.size, d.choose.randint(1, 4)
-    d.dtype = np.dtype(np.float32)
-    feed = {"input": d.normal(d.batch, tokens, 8), "weights": d.normal(8, 3 * hidden), "all_bias": d.normal(3 * hidden)}
+    heads, hidden, tokens, width = d.key_heads, d.key_heads * d.size, d.choose.randint(1, 4), d.width()
+    d.dtype, whole = np.dtype(np.float32), 2 * hidden + heads * width
+    feed = {"input": d.normal(d.batch, tokens, 8), "weights": d.normal(8, whole), "all_bias": d.normal(whole)}
     if d.past:
         feed["past"] = d.normal(2, d.batch, heads, d.past, d.size)
     if d.chance(0.4):
@@ -193,12 +272,20 @@ def _of_projections(d: _Draw) -> Form:
         feed["mask"] = d.integers(0, 2, *d.choose.choice(shapes))
     if d.chance(0.3) and not d.past:
         feed["bias"] = d.normal(d.choose.choice((1, d.batch)), d.choose.choice((1, heads)), tokens, tokens)
-    return Form("Attention", {"num_heads": heads}, feed, presents=d.chance(0.75) or bool(d.past))
+    form = Form("Attention", {"num_heads": heads}, feed, presents=d.chance(0.75) or bool(d.past))
+    if d.is_whole:
+        form.attributes |= {"qkv_hidden_sizes": [hidden, hidden, heads * width]} | d.maybe(0.5, unidirectional=1)
+        form.presents = bool(d.past)
+        if not d.past and d.chance(0.3):
+            feed["mask"] = d.ends(tokens, has_starts=True)
+    return form
 
 
 def _of_onnx(d: _Draw) -> Form:
     heads, size, value_size = d.key_heads * d.choose.randint(1, 2), d.size, d.choose.choice((d.size, 8))
     tokens, own = d.choose.choice((1, 1, 2, 4)), d.choose.choice((1, 2, 4))
+    if d.is_whole:
+        own, value_size = d.choose.randint(1, 9), d.choose.choice((size, 5))
     counts = {"query": (heads, tokens, size), "key": (d.key_heads, own, size), "value": (d.key_heads, own, value_size)}
     attributes: dict[str, Any] = {}
     if d.chance(0.6):
@@ -217,14 +304,35 @@ def _of_onnx(d: _Draw) -> Form:
         feed["mask"] = d.normal(*whole[d.choose.choice((0, 1, 2)) :])
         if d.chance(0.3):
             feed["mask"] = feed["mask"] > 0
-    if d.chance(0.3) and own == tokens and not past:  # other ones ONNX Runtime aligns otherwise than ONNX says
+    if d.chance(0.3) and (d.is_whole or (own == tokens and not past)):  # others ONNX Runtime aligns unlike ONNX
         attributes["is_causal"] = 1
-    return Form("ai.onnx.Attention", attributes, feed, d.chance(0.75) and "past_key" in feed, opset)
+    form = Form("ai.onnx.Attention", attributes, feed, d.chance(0.75) and "past_key" in feed, opset)
+    if d.is_whole:
+        form.presents, form.scores = "past_key" in feed, d.chance(0.4)
+        if opset == 24 and "mask" in feed and "nonpad" not in feed and past + own > 2:
+            feed["mask"] = feed["mask"][..., : past + own - d.choose.choice((0, 2))]
+        attributes |= d.maybe(0.3, softcap=0.7)
+        if form.scores:  # the evaluator gives capped scores where those of the product are asked for
+            attributes["qk_matmul_output_mode"] = d.choose.randint(1 if "softcap" in attributes else 0, 3)
+    return form
 
 
 _RECIPES: tuple[Callable[[_Draw], Form], ...] = (
     *(_group_query, _group_query, _multi_head, _decoder_masked, _of_projections, _of_onnx),
 )
+
+
+def whole_form(operator: str, seed: int) -> Form:
+    """A right form of an operator, with all that it may have."""
+    draw = _Draw(random.Random(f"{operator} {seed}"), np.random.default_rng(seed), is_whole=True)
+    draw.dtype = np.dtype(np.float32)
+    if operator == "GroupQueryAttention":
+        draw.size, draw.past = 16, draw.choose.choice((0, 4, 9, 300))
+        draw.dtype = np.dtype(draw.choose.choice((np.float32, np.float32, np.float16)))
+    elif operator != "DecoderMaskedMultiHeadAttention":  # which ONNX Runtime has for few widths
+        draw.size = draw.choose.choice((1, 3, 8))
+    return dict(zip(NAMES, _RECIPES[1:], strict=True))[operator](draw)
+
 
 _EXTREMES = (-(2**31), -5, -1, 0, 1, 2, 3, 5, 7, 99, 2**31 - 1)
 _OF_MASKS = (0, 1, 2, 99)

@@ -192,33 +192,6 @@ def _signature(form: Form) -> Any:
     return form.attributes, {name: (array.dtype, array.ndim) for name, array in form.feed.items()}
 
 
-def _counted(form: Form, results: list[Array]) -> list[Array]:
-    """What of results is anything: no row behind a sequence's keys, and of prompts no token behind a sequence's end."""
-    feed, found = form.feed, list(results)
-    if form.operator == "GroupQueryAttention":
-        ends = feed["seqlens_k"].reshape(-1).astype(int) + 1
-        tokens = feed["query"].shape[1]
-        rows = np.arange(tokens)[None] < np.maximum(ends, 1)[:, None] if tokens > 1 else np.ones((len(ends), 1), bool)
-        found[0] = np.where(rows[:, :, None], found[0], 0)
-        for index in range(1, len(found)):
-            keys = np.arange(found[index].shape[2])[None] < ends[:, None]
-            found[index] = np.where(keys[:, None, :, None], found[index], 0)
-    elif "past_length" in feed:
-        end = int(feed["past_length"].reshape(-1)[0]) + feed["query"].shape[1]
-        found[1:] = [each[:, :, :end] for each in found[1:]]
-    return found
-
-
-def _apart(form: Form, found: list[Array], wanted: list[Array]) -> str:
-    if [each.shape for each in found] != [each.shape for each in wanted]:
-        return f"shapes {[each.shape for each in found]}, ONNX Runtime's {[each.shape for each in wanted]}"
-    for index, (a, b) in enumerate(zip(_counted(form, found), _counted(form, wanted), strict=True)):
-        tolerance = 2e-2 if a.dtype == np.float16 else 1 if a.dtype.kind == "i" else 5e-4
-        if a.dtype != b.dtype or not np.allclose(a.astype(float), b.astype(float), rtol=tolerance, atol=tolerance):
-            return f"output {index} differs by {np.nanmax(np.abs(a.astype(float) - b.astype(float)))}"
-    return ""
-
-
 def _is_listed(lists: tuple[tuple[str, str, str], ...], form: Form, words: str) -> bool:
     return any(re.fullmatch(operator, form.operator) and re.search(said, words) for operator, said, _ in lists)
 
@@ -227,7 +200,7 @@ def outcome_of(right: Form, form: Form, door: str, device: dml.Device, runtime: 
     """``"same"``, ``"refused"``, ``"listed"`` or ``"fault"``; and what is wrong."""
     wanted, expected = runtime.run(form), runtime.run(right)
     found, behind = _computed(form, right, door, device)
-    if isinstance(behind, list) and isinstance(expected, list) and (wrong := _apart(right, behind, expected)):
+    if isinstance(behind, list) and isinstance(expected, list) and (wrong := right.difference(behind, expected)):
         return "fault", f"the right form behind it: {wrong}"
     if isinstance(found, str):
         if isinstance(wanted, str):
@@ -237,7 +210,7 @@ def outcome_of(right: Form, form: Form, door: str, device: dml.Device, runtime: 
     if isinstance(wanted, str):
         is_listed = _is_listed(COMPUTED_HERE, form, wanted)
         return ("listed", wanted) if is_listed else ("fault", f"gives numbers; ONNX Runtime: {wanted}")
-    wrong = _apart(form, found, wanted)
+    wrong = form.difference(found, wanted)
     return ("fault", wrong) if wrong else ("same", "")
 
 

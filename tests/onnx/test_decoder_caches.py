@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import random
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 import pytest
 from onnx import helper
 
@@ -21,9 +19,9 @@ from dmlvk.onnx.decoding.caches import CachePair, Caches
 from dmlvk.onnx.model.loading import load
 from dmlvk.onnx.plan.segments import Segment
 from tests.onnx import decoder, models
+from tests.onnx.attention_forms import Form, whole_form
 from tests.onnx.bound_caches import CACHES, PRESENTS, bound
 from tests.onnx.counted_calls import calls_of
-from tests.onnx.test_attention import Arrays
 
 Array = npt.NDArray[Any]
 
@@ -328,7 +326,7 @@ def test_a_node_without_keys_sees_those_that_another_has_appended(
     more: dict[str, Any],
 ) -> None:
     """With the bits of one that appends them itself; caches stay where they are."""
-    past: Arrays = {name: np.zeros((2, 2, 300, size), data_type) for name in CACHES}
+    past: dict[str, Array] = {name: np.zeros((2, 2, 300, size), data_type) for name in CACHES}
     tables = {name: numbers(7, 300, size // 2).astype(data_type) for name in ("cos", "sin")} if more else {}
     nodes = [
         helper.make_node(
@@ -351,7 +349,7 @@ def test_a_node_without_keys_sees_those_that_another_has_appended(
     before = 0
     for tokens, target in ((20, Target.of(any_device.info)), (1, as_gpu), (20, as_gpu), (1, as_gpu)):
         monkeypatch.setattr(any_device, "target_for", lambda flags, chosen=target: chosen)
-        feed: Arrays = {
+        feed: dict[str, Array] = {
             name: numbers(place + before, 2, tokens, width * size).astype(data_type)
             for place, (name, width) in enumerate({"q": 4, "q2": 4, "k": 2, "v": 2}.items())
         }
@@ -370,92 +368,26 @@ def test_a_node_without_keys_sees_those_that_another_has_appended(
     assert [caches[name].numpy().tobytes() for name in CACHES] == [values.tobytes() for values in past.values()]
 
 
-_OUTPUTS = ["y", "present_key", "present_value", "scores"]
-
-_SIZE = 16
-
-
-def _model(
-    op_type: str, order: list[str], feed: Arrays, outputs: list[str], open_axes: dict[str, Any], **attributes: Any
-) -> onnx.ModelProto:
-    """One node; ``open_axes`` has the shapes of inputs that have other sizes in other runs."""
-    node = helper.make_node(op_type, models.in_order(order, feed), outputs, domain="com.microsoft", **attributes)
-    inputs = {
-        name: (helper.np_dtype_to_tensor_dtype(values.dtype), open_axes.get(name, values.shape))
-        for name, values in feed.items()
-    }
-    return models.model([node], inputs, dict.fromkeys(outputs, helper.np_dtype_to_tensor_dtype(feed["q"].dtype)))
-
-
-def _expected(model: onnx.ModelProto, feed: Arrays) -> list[Array]:
-    session = models.onnx_runtime(model)
-    return [np.asarray(values) for values in session.run(None, feed)]
-
-
-def _check(found: list[Array], expected: list[Array], tolerance: float = 3e-4) -> None:
-    for name, a, b in zip(_OUTPUTS, found, expected, strict=False):
-        assert (a.shape, a.dtype) == (b.shape, b.dtype), name
-        np.testing.assert_allclose(a.astype(float), b.astype(float), rtol=tolerance, atol=tolerance, err_msg=name)
-
-
-def _of_beams(seed: int, op_type: str, *, shows: bool) -> tuple[onnx.ModelProto, Arrays]:
-    choose, numbers = random.Random(seed), np.random.default_rng(seed)
-    groups, beams, heads = choose.randint(1, 2), choose.randint(1, 4), choose.randint(1, 3)
-    room = choose.choice((6, 40, 600))
-    past, batch = choose.randint(1, room - 1), groups * beams
-
-    def normal(*shape: int) -> Array:
-        return numbers.standard_normal(shape).astype(np.float32)
-
-    feed: Arrays = {name: normal(batch, 1, heads * _SIZE) for name in "qkv"}
-    feed |= {name: normal(batch, heads, room, _SIZE) for name in ("past_key", "past_value")}
-    feed["past"] = np.array([past], np.int32)
-    if choose.random() < 0.7:
-        feed["beams"] = numbers.integers(0, beams, (groups, beams, room)).astype(np.int32)
-    if choose.random() < 0.4:
-        feed["mask"] = numbers.integers(0, 2, (batch, past + 1)).astype(np.int32)
-    if choose.random() < 0.4:
-        feed["added"] = normal(1, choose.choice((1, heads)), 1, past + 1)
-    if choose.random() < 0.4:
-        feed["bias"] = normal(3 * heads * _SIZE)
-    attributes: dict[str, Any] = {"num_heads": heads}
-    names: tuple[str, ...]
-    if op_type == "MultiHeadAttention":
-        names = ("q", "k", "v", "bias", "mask", "added", "past_key", "past_value", "past", "beams")
-    else:
-        names = ("q", "k", "v", "mask", "added", "past_key", "past_value", "past", "width", "beams", "bias")
-        attributes |= {"past_present_share_buffer": 1, "output_qk": int(shows)}
-        if "beams" in feed:
-            feed["width"] = np.array([beams], np.int32)
-    order = [name if name in feed else "" for name in names]
-    return _model(op_type, order, feed, _OUTPUTS[: 3 + shows], {}, **attributes), feed
-
-
-@pytest.mark.parametrize("op_type", ["DecoderMaskedMultiHeadAttention", "MultiHeadAttention"])
-@pytest.mark.parametrize("seed", range(12))
-def test_beams_and_scores_behind_a_past(any_device: dml.Device, op_type: str, seed: int) -> None:
-    for shows in (False, True):
-        model, feed = _of_beams(seed, op_type, shows=shows)
-        session = ort.InferenceSession(model, device=any_device, strict=True)
-        for past in {1, int(feed["past"][0])}:
-            given = {**feed, "past": np.array([past], np.int32)}
-            if past != int(feed["past"][0]) and feed.keys() & {"mask", "added"}:
-                continue  # they have a column for each key
-            found, expected = session.run(None, given), _expected(model, given)
-            for index in (1, 2):  # rows behind the new one may be anything
-                found[index], expected[index] = found[index][:, :, : past + 1], expected[index][:, :, : past + 1]
-            _check(found, expected)
+@pytest.mark.parametrize("operator", ["DecoderMaskedMultiHeadAttention", "MultiHeadAttention"])
+def test_a_past_of_any_length_has_one_plan(any_device: dml.Device, operator: str) -> None:
+    forms = [whole_form(operator, seed) for seed in range(24)]
+    for form in [each for each in forms if "past_length" in each.feed and not each.feed.keys() & {"mask", "bias"}]:
+        session, model = ort.InferenceSession(form.model(is_open=False), device=any_device), form.model(is_open=False)
+        past = int(form.feed["past_length"][0])
+        for length in {1, past}:
+            form.feed["past_length"] = np.array([length], np.int32)
+            wanted = models.by_onnx_runtime(model, form.feed)
+            assert form.difference(session.run(None, form.feed), wanted) == "", form.label
         assert session._program.plan_count == 1
 
 
 def test_a_beam_that_is_none_is_refused_and_on_the_device_reads_nothing_outside(device: dml.Device) -> None:
-    feed = _of_beams(0, "MultiHeadAttention", shows=False)[1]
-    feed = {name: feed[name] for name in ("q", "k", "v", "past_key", "past_value", "past")}
-    batch, heads, room, _ = feed["past_key"].shape
-    feed["beams"] = np.zeros((1, batch, room), np.int32)
-    order = ["q", "k", "v", "", "", "", "past_key", "past_value", "past", "beams"]
-    model = _model("MultiHeadAttention", order, feed, _OUTPUTS[:3], {}, num_heads=heads)
-    session, past = ort.InferenceSession(model, device=device), int(feed["past"][0])
+    batch, heads, room, past = 3, 2, 40, 17
+    feed = {name: numbers(1, batch, 1, heads * 16) for name in ("query", "key", "value")}
+    feed |= {name: numbers(2, batch, heads, room, 16) for name in CACHES}
+    feed |= {"past_length": np.array([past], np.int32), "beams": np.zeros((1, batch, room), np.int32)}
+    form = Form("MultiHeadAttention", {"num_heads": heads}, feed, presents=True)
+    session = ort.InferenceSession(form.model(is_open=False), device=device)
     feed["beams"][..., past:] = 2**30  # places that there are no keys for yet
     expected = session.run(None, feed)[0]
     feed["beams"][0, 0, past - 1] = batch
