@@ -102,13 +102,15 @@ def made_function(kind: type[OperatorDesc]) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = function_name(kind.operator_name)
     function.__module__ = "dmlvk.functions"
     function.__signature__ = signature  # type: ignore[attr-defined]  # what help() and editors show
-    members = "\n".join(f"    {name}: {field.meaning}" for name, field in tensors.items())
-    members += "".join(f"\n    {field.attribute}: {field.meaning}" for field in attributes)
-    members += (
-        "\n    graph: where it belongs when no operand is an expression" if "graph" in signature.parameters else ""
-    )
-    function.__doc__ = f"{kind.operator_name}: {kind.declaration.formula}\n\nArgs:\n{members}\n"
+    function.__doc__ = _described(kind, names, has_graph="graph" in signature.parameters)
     return function
+
+
+def _described(kind: type[OperatorDesc], members: Mapping[str, Field], *, has_graph: bool) -> str:
+    """A function's docstring."""
+    lines = [f"    {name}: {field.meaning}" for name, field in members.items()]
+    lines += ["    graph: where it belongs when no operand is an expression"] if has_graph else []
+    return "\n".join([f"{kind.operator_name}: {kind.declaration.formula}", "", "Args:", *lines, ""])
 
 
 def _signature(

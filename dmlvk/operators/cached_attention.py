@@ -51,14 +51,7 @@ def _sizes(desc: CachedAttention | Draft) -> Mapping[str, Sequence[int]]:
     if apart:
         check_sizes(desc, "key_tensor", (batch, tokens, key_heads * size))
         check_sizes(desc, "value_tensor", (batch, tokens, key_heads * value_size))
-    if (desc.past_key_tensor is None) != (desc.past_value_tensor is None):
-        refuse(desc, "past_key_tensor", "and PastValueTensor must be given together")
-    if desc.past_key_tensor is not None:
-        past = desc.past_key_tensor.sizes[2]
-        check_sizes(desc, "past_key_tensor", (batch, key_heads, past, line))
-        check_sizes(desc, "past_value_tensor", (batch, key_heads, past, value_line))
-        if desc.keeps_past or past > capacity:
-            refuse(desc, "past_key_tensor", f"of {past} keys must go into the {capacity} of PresentKeyTensor")
+    _check_past(desc, (batch, key_heads, capacity, line), value_line)
     _check_window(desc, capacity)
     check_sizes(desc, "ends_tensor", (1,) if desc.counts_past else (batch,))
     check_sizes(desc, "total_tensor", (1,))
@@ -77,6 +70,19 @@ def _sizes(desc: CachedAttention | Draft) -> Mapping[str, Sequence[int]]:
     if desc.scores_tensor is not None:
         made["scores_tensor"] = (batch, heads, tokens, _shown_keys(desc, desc.scores_tensor.sizes[3], capacity))
     return made
+
+
+def _check_past(desc: CachedAttention | Draft, caches: tuple[int, int, int, int], value_line: int) -> None:
+    """Caches that stand apart from those which are written, of these sizes and width of values."""
+    if (desc.past_key_tensor is None) != (desc.past_value_tensor is None):
+        refuse(desc, "past_key_tensor", "and PastValueTensor must be given together")
+    if desc.past_key_tensor is not None:
+        batch, key_heads, capacity, line = caches
+        past = desc.past_key_tensor.sizes[2]
+        check_sizes(desc, "past_key_tensor", (batch, key_heads, past, line))
+        check_sizes(desc, "past_value_tensor", (batch, key_heads, past, value_line))
+        if desc.keeps_past or past > capacity:
+            refuse(desc, "past_key_tensor", f"of {past} keys must go into the {capacity} of PresentKeyTensor")
 
 
 def _check_reading(desc: CachedAttention | Draft) -> None:

@@ -82,6 +82,19 @@ def _operands(
     return parts, errors
 
 
+def _all_hidden(
+    desc: dml.MultiheadAttention1 | dml.MultiheadAttention, inputs: Mapping[str, Array], batch: int, keys: int
+) -> Array:
+    """Which keys no query sees: by the mask, and behind the past's lengths."""
+    hidden: Array = np.zeros((1, 1, 1, 1), np.bool_)
+    if "MaskTensor" in inputs:
+        hidden = _hidden(desc, inputs["MaskTensor"], batch, keys)
+    if "PastSequenceLengthsTensor" in inputs:
+        lengths = inputs["PastSequenceLengthsTensor"]
+        hidden = hidden | _past_hidden(lengths, inputs["PastKeyTensor"].shape[-2], keys)
+    return hidden
+
+
 @reference("MULTIHEAD_ATTENTION", "MULTIHEAD_ATTENTION1")
 def multihead_attention(
     desc: dml.MultiheadAttention1 | dml.MultiheadAttention, inputs: Mapping[str, Array]
@@ -104,12 +117,7 @@ def multihead_attention(
         more = inputs["RelativePositionBiasTensor"].astype(np.float64)
         scores = scores + more.reshape(more.shape[-4:])
     error = error + unit * np.abs(scores) + tiny
-    hidden = np.zeros((1, 1, 1, 1), np.bool_)
-    if "MaskTensor" in inputs:
-        hidden = _hidden(desc, inputs["MaskTensor"], q.shape[0], k.shape[2])
-    if "PastSequenceLengthsTensor" in inputs:
-        lengths = inputs["PastSequenceLengthsTensor"]
-        hidden = hidden | _past_hidden(lengths, inputs["PastKeyTensor"].shape[-2], k.shape[2])
+    hidden = _all_hidden(desc, inputs, q.shape[0], k.shape[2])
     if hidden.any():
         filtered = float(np.asarray(desc.mask_filter_value, desc.output_tensor.data_type.numpy_dtype))
         scores = scores + np.where(hidden, filtered, 0.0)

@@ -74,12 +74,7 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     members = cast("Resampled | Upsample2d", desc)
     source, result = members.input_tensor, members.output_tensor
     is_linear = members.interpolation_mode == InterpolationMode.LINEAR
-    mapped = [
-        (axis, how)
-        for axis, how in enumerate(resamplings(members))
-        if not is_same(how, source.sizes[axis], result.sizes[axis], None if is_linear else rounding_of(members))
-    ]
-    mapped.reverse()
+    mapped = _mapped(members)
     axes = _output_axes(source, result, [axis for axis, _ in mapped])
     averaged, is_in_parts = _averaging([how for _, how in mapped] if is_linear else [])
     is_packed = _is_packed(axes) and not is_in_parts
@@ -127,6 +122,14 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
         )
         builder.launch(kernel, [builder.reads["input_tensor"]], [output, state])
     return builder.program()
+
+
+def _mapped(members: Resampled | Upsample2d) -> list[tuple[int, Resampling]]:
+    """The axes along which elements do not stay where they are, from the last one on."""
+    rounding = None if members.interpolation_mode == InterpolationMode.LINEAR else rounding_of(members)
+    sizes = zip(members.input_tensor.sizes, members.output_tensor.sizes, resamplings(members), strict=True)
+    every = [(axis, how) for axis, (extent, size, how) in enumerate(sizes) if not is_same(how, extent, size, rounding)]
+    return every[::-1]
 
 
 def _constants_of_axes(

@@ -100,6 +100,14 @@ class _SessionOrigin(Origin):
         return session
 
 
+def _check_bits(wanted: Arithmetic | None, opened: Device) -> None:
+    """Refuses to promise the same bits everywhere of a device that was opened for its own."""
+    if wanted == "portable" and opened.arithmetic == "device":
+        raise InvalidArgumentError(
+            "InferenceSession: arithmetic cannot be 'portable': the device was opened with arithmetic='device'"
+        )
+
+
 class InferenceSession(AcceptedNames, Facts, Profiling, Portable):
     """A model, ready to run.
 
@@ -161,10 +169,7 @@ class InferenceSession(AcceptedNames, Facts, Profiling, Portable):
             opened, owns_device = shared_device(self, selector, feature_level, wanted), False
         else:
             opened, owns_device = Device(selector, feature_level=feature_level, arithmetic=wanted), True
-        if wanted == "portable" and opened.arithmetic == "device":
-            raise InvalidArgumentError(
-                "InferenceSession: arithmetic cannot be 'portable': the device was opened with arithmetic='device'"
-            )
+        _check_bits(wanted, opened)
         flags = ExecutionFlags.ALLOW_DEVICE_ARITHMETIC if wanted == "device" else ExecutionFlags.NONE
         how = {"strict": strict, "fuse": fuse, "joins": options.joins_nodes}
         self._open(loaded, opened, owns_device=owns_device, flags=flags, limits=limits, **how)

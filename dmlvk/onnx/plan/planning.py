@@ -171,6 +171,10 @@ class Planner(RoundValues):
         if self._guards is not None and not is_constant and self._is_host_s(step):
             self._derive(step)
             return
+        self._try_device(step, is_constant=is_constant)
+
+    def _try_device(self, step: Step, *, is_constant: bool) -> None:
+        """Places a node on the device, or else where its inputs and its function's body let it be."""
         try:
             self._to_device(step)
         except NeedsValue as need:

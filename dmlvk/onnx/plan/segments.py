@@ -141,13 +141,7 @@ class Segment:
                     self._inputs[number] = source.name
                 else:
                     self._bindings[number] = BufferBinding(there.buffer)
-        self._elsewhere: dict[PlaceNumber, str] = {
-            (BindingKind.INPUT, number): name for number, name in self._inputs.items() if name in elsewhere
-        } | {
-            (BindingKind.OUTPUT, number): name
-            for number, (name, tensor) in enumerate(zip(self._names, self._tensors, strict=True))
-            if name in elsewhere and tensor.data_type.size_in_bits >= 8
-        }
+        self._elsewhere = self._places_of(elsewhere)
         self._own = [number for number in self._inputs if (BindingKind.INPUT, number) not in self._elsewhere]
         self._bound = Bound(device, self._plan, self._own, self._elsewhere)
         names = self._names
@@ -165,6 +159,14 @@ class Segment:
         if self._host is None:
             self._lay_out(())
             self._of_sizes[()] = _OfSizes((), shapes, {})
+
+    def _places_of(self, names: Collection[str]) -> dict[PlaceNumber, str]:
+        """Where inputs and outputs of these names are bound; no outputs of 4-bit types."""
+        return {(BindingKind.INPUT, number): name for number, name in self._inputs.items() if name in names} | {
+            (BindingKind.OUTPUT, number): name
+            for number, (name, tensor) in enumerate(zip(self._names, self._tensors, strict=True))
+            if name in names and tensor.data_type.size_in_bits >= 8
+        }
 
     def _lay_out(self, sizes: tuple[int, ...]) -> Integers | None:
         """Has buffers for a set of sizes; contents of those before are gone where some are made."""
