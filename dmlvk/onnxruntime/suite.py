@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -96,26 +96,16 @@ def run_case(kind: str, case: Any) -> ProviderResult | None:
     return ProviderResult(kind, case.name, outcome, " ".join(reason.split())[:400], on_device, nodes)
 
 
-def run_suite(
-    kinds: Sequence[str] = KINDS, pattern: str = "", note: Callable[[ProviderResult], None] | None = None
-) -> list[ProviderResult]:
+def run_suite(kinds: Sequence[str] = KINDS, pattern: str = "") -> list[ProviderResult]:
     """Runs the cases whose names match a pattern.
 
     Args:
         kinds: which of ``KINDS``.
-        note: called with each result as it is there.
     """
     logging.getLogger("dmlvk").setLevel(logging.ERROR)
     onnxruntime.set_default_logger_severity(4)
-    results = []
-    for kind, case in cases(kinds, pattern):
-        with np.errstate(all="ignore"):
-            result = run_case(kind, case)
-        if result is not None:
-            results.append(result)
-            if note is not None:
-                note(result)
-    return results
+    with np.errstate(all="ignore"):
+        return [result for each in cases(kinds, pattern) if (result := run_case(*each)) is not None]
 
 
 @click.command()

@@ -13,7 +13,7 @@ import logging
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,28 +46,20 @@ class CaseResult:
     launches: int = 0  # kernels of a run, without those of graphs inside of nodes
 
 
-def run_suite(
-    device: Device, kinds: Sequence[str] = KINDS, pattern: str = "", note: Callable[[CaseResult], None] | None = None
-) -> list[CaseResult]:
+def run_suite(device: Device, kinds: Sequence[str] = KINDS, pattern: str = "") -> list[CaseResult]:
     """Runs the cases whose names match a pattern.
 
     Args:
         device: where.
         kinds: which of :data:`KINDS`.
         pattern: a regular expression.
-        note: called with each result as it is there.
     """
-    results = []
     level = logging.getLogger("dmlvk").level
     logging.getLogger("dmlvk").setLevel(logging.ERROR)
     try:
-        for kind, case in cases(kinds, pattern):
-            results.append(run_case(device, kind, case))
-            if note is not None:
-                note(results[-1])
+        return [run_case(device, kind, case) for kind, case in cases(kinds, pattern)]
     finally:
         logging.getLogger("dmlvk").setLevel(level)
-    return results
 
 
 def cases(kinds: Sequence[str] = KINDS, pattern: str = "") -> Iterator[tuple[str, Any]]:
