@@ -67,7 +67,6 @@ class Platform:
     compiler: tuple[str, ...]  # the C++ compiler's words, of which ``"zig"`` stands for the program of PyPI's ziglang
     flags: tuple[str, ...] = ()  # for compiling
     link: tuple[str, ...] = ("-shared", "-s")  # for linking a shared library
-    program_link: tuple[str, ...] = ("-s",)  # for linking a program
 
     def library(self, name: str) -> str:
         return {"win32": f"{name}.dll", "darwin": f"lib{name}.dylib"}.get(self.system, f"lib{name}.so")
