@@ -7,6 +7,7 @@ import functools
 import importlib
 import inspect
 import itertools
+import os
 import re
 import statistics
 import subprocess
@@ -117,6 +118,11 @@ def test_the_page_names_the_folders_in_these_and_each_script() -> None:
     assert wanted - named == set(), "which docs/architecture.md does not name"
     gone = {name for name in named - wanted - known if not (ROOT / name).is_dir()}
     assert gone == set(), "which docs/architecture.md names and nobody has"
+
+
+def test_commands_can_be_typed_as_pages_have_them() -> None:
+    begun = [path for path in (ROOT / "scripts").glob("*.*") if path.read_bytes().startswith(b"#!")]
+    assert len(begun) > 20 and [path.name for path in begun if not os.access(path, os.X_OK)] == []
 
 
 PUBLIC = ("dmlvk", "dmlvk.array_api", "dmlvk.dask", "dmlvk.language", "dmlvk.onnx")
