@@ -1,7 +1,4 @@
-"""Real architectures: right beside ONNX Runtime, and the same bits on every device.
-
-``python -m tests.onnx.light --random`` compares all nine, with times.
-"""
+"""Real architectures: right beside ONNX Runtime, and the same bits on every device."""
 
 from __future__ import annotations
 
