@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import threading
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,15 +27,6 @@ if TYPE_CHECKING:
     from dmlvk.graphs.compiled import CompiledGraph
 
 MOST_PENDING = 32  # Operations that are gathered into one graph at most: what is longer is computed on the way
-
-
-class Settings(threading.local):
-    """Whether element-wise operations wait; of each thread."""
-
-    is_lazy = True
-
-
-SETTINGS = Settings()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,10 +61,7 @@ def deferred(
     if 1 + sum(one.weight for one in made) > MOST_PENDING:
         for one in made:
             one.memory()
-    value = Value(device, data_type, shape, operation=operation, operands=made)
-    if not SETTINGS.is_lazy:
-        value.memory()
-    return value
+    return Value(device, data_type, shape, operation=operation, operands=made)
 
 
 def computed(
