@@ -202,6 +202,21 @@ def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+def broadcast_sizes(*shapes: Sequence[int]) -> tuple[int, ...] | None:
+    """The sizes that several shapes broadcast to, as NumPy does it; ``None``: there are none."""
+    rank = max(map(len, shapes), default=0)
+    sizes = [1] * rank
+    for shape in shapes:
+        for axis, size in enumerate(shape, rank - len(shape)):
+            if size == 1:
+                continue
+            if sizes[axis] == 1:
+                sizes[axis] = size
+            elif size != sizes[axis]:
+                return None
+    return tuple(sizes)
+
+
 def reshaped_strides(sizes: Sequence[int], strides: Sequence[int], wanted: Sequence[int]) -> tuple[int, ...] | None:
     """Strides by which the same elements have another shape, in the same order; ``None`` where no strides can say it.
 

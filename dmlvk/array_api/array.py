@@ -17,7 +17,7 @@ from dmlvk.device import Device
 from dmlvk.errors import DataTypeError, DeviceLimitError, InvalidArgumentError
 from dmlvk.objects.portable import default_device
 from dmlvk.support.integers import UINT64_MAX, checked_integer, checked_integers
-from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
+from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, broadcast_sizes
 
 _LARGEST_EMPTY = 2**56  # Elements that the other axes of an empty array have at most: NumPy multiplies them, too
 
@@ -101,16 +101,12 @@ def broadcast(where: str, shapes: list[Shape]) -> Shape:
     Raises:
         InvalidArgumentError: they do not, or it has more than 8 axes.
     """
-    rank = max(len(shape) for shape in shapes)
-    made: list[int] = []
-    for column in zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True):
-        others = {size for size in column if size != 1}
-        if len(others) > 1:
-            raise InvalidArgumentError(
-                f"{where}: the shapes do not broadcast: {' and '.join(str(list(shape)) for shape in shapes)}"
-            )
-        made.append(others.pop() if others else 1)
-    return checked_shape(tuple(made), where)
+    made = broadcast_sizes(*shapes)
+    if made is None:
+        raise InvalidArgumentError(
+            f"{where}: the shapes do not broadcast: {' and '.join(str(list(shape)) for shape in shapes)}"
+        )
+    return checked_shape(made, where)
 
 
 def checked_shape(shape: Shape, where: str) -> Shape:

@@ -6,7 +6,6 @@ Shapes follow NumPy's rules, except that a tensor has at least one dimension: wh
 
 from __future__ import annotations
 
-import builtins
 import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from dmlvk.operators import OPERATORS
 from dmlvk.operators.matrix import MatrixTransform
 from dmlvk.operators.members import AxisDirection, ReduceFunction, checked_boolean
 from dmlvk.support.integers import checked_integer, checked_integers
-from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
+from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, broadcast_sizes
 
 if TYPE_CHECKING:
     from dmlvk.graphs.builder import Graph, Operand
@@ -245,7 +244,11 @@ def matmul(a: Operand, b: Operand) -> Expression:
             f"functions.matmul: {list(left.sizes)} and {list(right.sizes)}: the last axis of the first one must be as "
             "long as the last but one of the second one"
         )
-    batch = _broadcast_sizes("matmul", (left.sizes[:-2], right.sizes[:-2]))
+    batch = broadcast_sizes(left.sizes[:-2], right.sizes[:-2])
+    if batch is None:
+        raise InvalidArgumentError(
+            f"functions.matmul: the shapes do not broadcast: {list(left.sizes[:-2])} and {list(right.sizes[:-2])}"
+        )
     fewest, most = OPERATORS["GEMM"].declaration.support_at(graph.device.feature_level).dimensions
     padded = (1,) * (fewest - 2 - len(batch)) + batch
     left = left.broadcast_to((*padded, *left.sizes[-2:]))
@@ -260,20 +263,6 @@ def matmul(a: Operand, b: Operand) -> Expression:
 def _copied(expression: Expression) -> Expression:
     """Packed elements: themselves, or a copy."""
     return expression if expression.tensor.is_packed else expression.elementwise("IDENTITY", input_tensor=expression)
-
-
-def _broadcast_sizes(word: str, shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    rank = builtins.max(len(shape) for shape in shapes)
-    columns = zip(*((1,) * (rank - len(shape)) + tuple(shape) for shape in shapes), strict=True)
-    common = []
-    for column in columns:
-        others = [size for size in column if size != 1] or [1]
-        if any(size != others[0] for size in others[1:]):
-            raise InvalidArgumentError(
-                f"functions.{word}: the shapes do not broadcast: {' and '.join(str(list(shape)) for shape in shapes)}"
-            )
-        common.append(others[0])
-    return tuple(common)
 
 
 def concatenate(arrays: Sequence[Operand], axis: int = 0) -> Expression:

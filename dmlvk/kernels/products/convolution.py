@@ -216,12 +216,11 @@ def convolution_product(desc: Convolution, window: TensorDesc, *, with_eights: b
     assert stride is not None  # what the caller sees to
     positions = math.prod(window.sizes[2:])
     forward = desc.direction is ConvolutionDirection.FORWARD
-    first, second = window.element_strides[:2]
     output, source = desc.output_tensor, desc.input_tensor
     rows = output.sizes[1] // desc.group_count
     channels = source.sizes[1] // desc.group_count
-    row_stride, channel_stride = (first, second) if forward else (second, first)
-    group_stride = rows * first if forward else channels * first
+    row_stride, channel_stride = window.element_strides[:2] if forward else window.element_strides[1::-1]
+    group_stride = rows * row_stride if forward else channels * channel_stride
     is_split = channels > 1 and (channel_stride != stride * positions if positions > 1 else False)
     term_stride = channel_stride if positions == 1 else stride
     terms = channels * positions
@@ -230,7 +229,6 @@ def convolution_product(desc: Convolution, window: TensorDesc, *, with_eights: b
         not is_split and term_stride == 1 and terms % count == 0 and not any(s % count for n, s in far if n > 1)
         for count in (4, 8)
     )
-    columns = output.sizes[0] * math.prod(output.sizes[2:])
     bias_stride = 0 if desc.bias_tensor is None else desc.bias_tensor.element_strides[1]
     are_last = has_channel_eights(output) and has_channel_eights(source)
     are_eights = is_multiple(rows, 8) and is_multiple(channels, 8)
@@ -240,7 +238,7 @@ def convolution_product(desc: Convolution, window: TensorDesc, *, with_eights: b
         data_type=output.data_type,
         batches=desc.group_count,
         rows=rows,
-        columns=columns,
+        columns=output.sizes[0] * math.prod(output.sizes[2:]),
         terms=terms,
         left=(row_stride, term_stride, channel_stride, group_stride),
         others=(bias_stride, *_strides(source), *_strides(output)),

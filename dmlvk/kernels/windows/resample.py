@@ -90,7 +90,6 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
         blocks = -(-rows // _ROWS_OF_BLOCK)
         items = elements // rows * blocks // _ELEMENTS_OF_ITEM
         axes[block] = dataclasses.replace(axes[block], size=blocks, output_step=row_step * _ROWS_OF_BLOCK)
-    groups = launch_size(desc.operator_name, items)
     numbers = {
         "OUTPUT_PACKED": int(is_packed),
         "ROUNDING": rounding_of(members),
@@ -116,7 +115,7 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     for first in range(0, averaged, step):
         kernel = PlainKernel(
             variant=f"resample.{name}",
-            work_groups=groups,
+            work_groups=launch_size(desc.operator_name, items),
             constants={name: number & 0xFFFFFFFF for name, number in numbers.items()},
             parameters=(items, elements, first, first + step),
         )

@@ -19,7 +19,7 @@ from dmlvk.dynamic.sharing import once
 from dmlvk.dynamic.sizes import as_size, is_dynamic, value_of
 from dmlvk.errors import DmlError, InvalidArgumentError
 from dmlvk.graphs.arithmetic import Arithmetic
-from dmlvk.tensors import TensorDesc, packed_strides
+from dmlvk.tensors import TensorDesc, broadcast_sizes, packed_strides
 
 if TYPE_CHECKING:
     from dmlvk.onnx.nodes.assembly import Assembly
@@ -377,14 +377,7 @@ def broadcast_shape(*shapes: Sequence[int]) -> tuple[int, ...]:
     Raises:
         NotOnDevice: when there is none.
     """
-    rank = max((len(shape) for shape in shapes), default=0)
-    sizes = [1] * rank
-    for shape in shapes:
-        for axis, size in enumerate(shape, rank - len(shape)):
-            if size == 1:
-                continue
-            if sizes[axis] == 1:
-                sizes[axis] = size
-            elif size != sizes[axis]:
-                raise NotOnDevice(f"the shapes {[list(shape) for shape in shapes]} do not broadcast")
-    return tuple(sizes)
+    sizes = broadcast_sizes(*shapes)
+    if sizes is None:
+        raise NotOnDevice(f"the shapes {[list(shape) for shape in shapes]} do not broadcast")
+    return sizes
