@@ -99,6 +99,19 @@ def by_device(device: dml.Device, made: onnx.ModelProto | bytes, feed: Mapping[s
     return list(ort.InferenceSession(made, device=device, **{"strict": True, **more}).run(None, dict(feed)))
 
 
+def difference(found: npt.NDArray[Any], expected: npt.NDArray[Any], tolerance: float) -> str:
+    """What floats have otherwise by more than a part of the largest one, and others at all; empty: nothing."""
+    if (found.shape, found.dtype) != (expected.shape, expected.dtype):
+        return f"{found.dtype}{list(found.shape)} for {expected.dtype}{list(expected.shape)}"
+    near = found == expected
+    if expected.dtype.kind == "f":
+        a, b = found.astype(np.float64), expected.astype(np.float64)
+        with np.errstate(all="ignore"):
+            largest = np.abs(b[np.isfinite(b)]).max(initial=1e-2)
+            near |= (np.abs(a - b) <= tolerance * largest) | (np.isnan(a) & np.isnan(b))
+    return "" if near.all() else f"{np.sum(~near)} differ: {found[~near][:4]} for {expected[~near][:4]}"
+
+
 def assert_close(found: Iterable[Any], expected: Iterable[Any], rtol: float = 1e-5, atol: float = 1e-6) -> None:
     for number, (a, b) in enumerate(zip(found, expected, strict=True)):
         assert (a.shape, a.dtype) == (b.shape, b.dtype), f"output {number}"

@@ -108,29 +108,12 @@ def compared(case: Case, device: dml.Device) -> tuple[str, str]:
     if expected is None:
         return "skipped", why
     for a, b in zip(found, expected, strict=True):
-        difference = _difference(np.asarray(a), np.asarray(b), case.tolerance)
+        expected_one = np.asarray(b)
+        tolerance = _TOLERANCES.get(expected_one.dtype, 0.0) * case.tolerance
+        difference = models.difference(np.asarray(a), expected_one, tolerance)
         if difference:
             return "wrong", f"by the {computed_by[0] if computed_by else 'device'}: {difference}"
     return "same", computed_by[0] if computed_by else ""
-
-
-def _difference(found: Array, expected: Array, factor: float) -> str:
-    if (found.shape, found.dtype) != (expected.shape, expected.dtype):
-        return f"{found.dtype}{list(found.shape)} for {expected.dtype}{list(expected.shape)}"
-    if expected.dtype not in _TOLERANCES:
-        different = found != expected
-        return (
-            f"{np.sum(different)} differ: {found[different][:4]} for {expected[different][:4]}"
-            if different.any()
-            else ""
-        )
-    a, b = found.astype(np.float64), expected.astype(np.float64)
-    with np.errstate(all="ignore"):
-        largest = np.abs(b[np.isfinite(b)]).max(initial=1e-2)
-        near = (
-            (np.abs(a - b) <= _TOLERANCES[expected.dtype] * factor * largest) | (a == b) | (np.isnan(a) & np.isnan(b))
-        )
-    return "" if near.all() else f"{a[~near][:4]} for {b[~near][:4]}, of {largest:.3g} at most"
 
 
 def results(device: dml.Device, seed: int, numbers: range, pattern: str = "") -> Iterator[tuple[Case, str, str]]:

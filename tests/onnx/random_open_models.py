@@ -176,18 +176,8 @@ def _numbers(found: Results | str, wanted: Results | str, tolerance: float) -> s
     if isinstance(found, str):
         return f"ONNX Runtime has results: {_said(found)}"
     for index, (a, b) in enumerate(zip(found, wanted, strict=True)):
-        if (a.shape, a.dtype) != (b.shape, b.dtype):
-            return f"output {index} is {a.dtype}{list(a.shape)}; ONNX Runtime's {b.dtype}{list(b.shape)}"
-        if b.dtype.kind != "f":
-            if not np.array_equal(a, b):
-                return f"output {index} differs from ONNX Runtime's integers in {np.sum(a != b)} places"
-            continue
-        x, y = a.astype(np.float64), b.astype(np.float64)
-        with np.errstate(all="ignore"):
-            largest = max(1e-2, np.abs(y[np.isfinite(y)]).max(initial=0))
-            near = (np.abs(x - y) <= tolerance * largest) | (x == y) | (np.isnan(x) & np.isnan(y))
-        if not near.all():
-            return f"output {index}: {x[~near][:3]} for ONNX Runtime's {y[~near][:3]}, of {largest:.3g} at most"
+        if words := models.difference(a, b, tolerance):
+            return f"output {index}: {words}, ONNX Runtime's"
     return ""
 
 
