@@ -25,7 +25,7 @@ from dmlvk.language.tokenizer import tokenizer_class
 
 _WARM_UP = 4  # Steps that do not count
 
-_EDITS = 6  # Files that are written again
+_EDITS, _PLAIN = 12, 128  # Files that are written again, and tokens of each that are so without guesses
 
 _VOCABULARY, _TRAINED_ON = 32_768, 300
 """Tokens of the tokenizer, and files of Python's own library that it is made of."""
@@ -36,8 +36,8 @@ class Guessed(NamedTuple):
 
     files: int  # how many
     tokens: int  # of the files as they were afterwards
-    plain_seconds: float  # token by token
-    guessed_seconds: float  # where what stood before guesses what comes
+    plain_seconds: float  # of a token, one by one
+    guessed_seconds: float  # of a token, where what stood before guesses what comes
     steps: int  # in which they came then
 
 
@@ -101,11 +101,13 @@ class ServedBench:
     def guessed(self, folders: tuple[Path, Path]) -> Guessed:
         """What it takes to write files of the second folder again behind what they are in the first one."""
         edits = self._edits(*folders)
-        plain = [self._written(*edit, _NoGuesses()) for edit in edits]
+        plain = [self._written(old, new[:_PLAIN], _NoGuesses()) for old, new in edits]
         guessed = [self._written(*edit, PromptLookup()) for edit in edits]
-        plain_seconds, guessed_seconds = (sum(seconds for seconds, _ in each) for each in (plain, guessed))
-        tokens, steps = sum(len(new) for _, new in edits), sum(steps for _, steps in guessed)
-        return Guessed(len(edits), tokens, plain_seconds, guessed_seconds, steps)
+        plain_each, guessed_each = (
+            sum(seconds for seconds, _, _ in each) / sum(count for _, count, _ in each) for each in (plain, guessed)
+        )
+        tokens, steps = sum(len(new) for _, new in edits), sum(steps for _, _, steps in guessed)
+        return Guessed(len(edits), tokens, plain_each, guessed_each, steps)
 
     def _edits(self, before: Path, after: Path) -> list[tuple[list[int], list[int]]]:
         """Tokens of files that differ, before and after; some of those that there is room for."""
@@ -122,17 +124,17 @@ class ServedBench:
             )
         return found[:: max(1, len(found) // _EDITS)][:_EDITS]
 
-    def _written(self, old: list[int], new: list[int], drafter: Drafter) -> tuple[float, int]:
-        """Seconds from a text's first token to its last one, and in how many steps they came."""
+    def _written(self, old: list[int], new: list[int], drafter: Drafter) -> tuple[float, int, int]:
+        """Seconds from a text's first token to its last one, how many came then, and in how many steps."""
         text = self._batch.add(old, Sampling(), Wishes(forced=new, drafter=drafter))
         while not text.generated:
             self._batch.step()
-        start, steps = time.perf_counter(), 1
+        start, steps = time.perf_counter(), 0
         while text.generated < len(new):
             steps += bool(self._batch.step())
         taken = time.perf_counter() - start
         self._batch.remove(text)
-        return taken, steps
+        return taken, max(1, len(new) - 1), steps
 
 
 def _write_folder(file: Path, size: DecoderSize, capacity: int) -> None:

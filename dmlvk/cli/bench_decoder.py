@@ -122,7 +122,8 @@ def decoder(
                 texts = _served(of_server, {"prompts": new, "lengths": before, "batches": counts}, edits)
         for batch in counts:
             with contextlib.closing(_bench(opened, file, SIZES[size], capacity, batch, data_type)) as bench:
-                results.append(_timed(bench, batch, before, new, tokens, kernels=kernels))
+                prompted = [] if served and batch > 1 else new  # a server runs prompts one by one
+                results.append(_timed(bench, batch, before, prompted, tokens, kernels=kernels))
         if served:
             _compared(texts, results)
     if torch:
@@ -214,11 +215,10 @@ def _served(bench: ServedBench, given: Mapping[str, Sequence[int]], edits: tuple
     }
     if edits is not None:
         made["guessed"] = found = bench.guessed(edits)
-        plain, guessed = (_ms(each / found.tokens) for each in (found.plain_seconds, found.guessed_seconds))
         times = found.plain_seconds / found.guessed_seconds
         click.echo(
-            f"{found.files} files written again, {found.tokens} tokens: {plain} each, with guesses {guessed} "
-            f"({found.tokens / found.steps:.1f} a step), {times:.2f} times the tokens"
+            f"{found.files} files written again, {found.tokens} tokens: {_ms(found.plain_seconds)} each, with guesses "
+            f"{_ms(found.guessed_seconds)} ({found.tokens / found.steps:.1f} a step), {times:.2f} times the tokens"
         )
     return made
 

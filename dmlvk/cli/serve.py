@@ -12,7 +12,9 @@ from dmlvk.cli.selection import arithmetic_option, device_selector
 from dmlvk.errors import UnsupportedError
 
 if TYPE_CHECKING:
+    from dmlvk.language import LanguageModel
     from dmlvk.language.batch import Drafter
+    from dmlvk.serving.receipts import Receipt
 
 
 @click.command()
@@ -100,22 +102,31 @@ def verify(context: click.Context, receipt: Path, path: Path, device: str | None
     """Compute an answer again, and name the first token that differs.
 
     RECEIPT is a JSON file: a receipt, or an answer of `dmlvk serve` to a request with "receipt": true. PATH is its
-    model. Exits with 1 when the model's files, a token or the bits of logits differ.
+    model. Exits with 1 when the model's files, a token, the bits of logits, or the answer's words differ.
     """
     from dmlvk.language import LanguageModel
     from dmlvk.serving.receipts import Receipt
 
-    found = Receipt(receipt)
-    room = len(found.prompt) + len(found.tokens)
+    receipts = Receipt.read(receipt)
+    room = max(len(each.prompt) + len(each.tokens) for each in receipts)
     selected = None if device is None else device_selector(device)
     with LanguageModel(path, selected, max_length=room) as model:
-        other = found.other_files(model)
-        if other:
-            click.echo(f"other files than the receipt's: {', '.join(other)}")
-            context.exit(1)
-        difference = found.difference(model)
+        for number, found in enumerate(receipts):
+            fault = _fault(found, model)
+            count, before = len(found.tokens) - found.forced, len(found.prompt) + found.forced
+            told = fault or f"{count} tokens behind {before} are the same on {model.device.info.name}"
+            click.echo(f"answer {number}: {told}" if len(receipts) > 1 else told)
+            if fault:
+                context.exit(1)
+
+
+def _fault(found: Receipt, model: LanguageModel) -> str:
+    """What of an answer is not as its receipt says; empty: nothing."""
+    other = found.other_files(model)
+    if other:
+        return f"the model has other files than the receipt: {', '.join(other)}"
+    difference = found.difference(model)
+    if difference is not None:
         where = f"on {model.device.info.name}"
-        if difference is not None:
-            click.echo(f"token {difference.place} of {len(found.tokens)} differs {where}: {difference.reason}")
-            context.exit(1)
-        click.echo(f"{len(found.tokens)} tokens behind {room - len(found.tokens)} are the same {where}")
+        return f"token {difference.place} of {len(found.tokens)} differs {where}: {difference.reason}"
+    return "the answer has other words than its tokens" if found.has_other_words(model) else ""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import dataclasses
+import math
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dmlvk.language.pieces import Pieces
+from dmlvk.language.pieces import Words, token_bytes
 from dmlvk.serving.constraints import TokenConstraint
 from dmlvk.serving.errors import TIMEOUT, ApiError, invalid
 from dmlvk.serving.receipts import receipt
@@ -28,36 +30,6 @@ class Piece:
     finish: str | None  # why nothing more comes: ``stop`` or ``length``; ``None``: more may come
 
 
-class _Stops:
-    """Keeps back what may be the beginning of a text before which an answer ends."""
-
-    def __init__(self, stops: Sequence[str]) -> None:
-        self._stops, self._kept = stops, ""
-
-    def push(self, text: str) -> tuple[str, bool]:
-        """What is certain to be of the answer, and whether it ends there."""
-        self._kept += text
-        places = [place for stop in self._stops if (place := self._kept.find(stop)) >= 0]
-        if places:
-            return self._kept[: min(places)], True
-        longest = max(map(len, self._stops), default=1) - 1
-        held = next(
-            (
-                length
-                for length in range(min(longest, len(self._kept)), 0, -1)
-                if any(stop.startswith(self._kept[-length:]) for stop in self._stops)
-            ),
-            0,
-        )
-        given = self._kept[: len(self._kept) - held]
-        self._kept = self._kept[len(given) :]
-        return given, False
-
-    def rest(self) -> str:
-        """What was kept back, at an answer's end."""
-        return self._kept
-
-
 async def pieces_of(model: LanguageModel, asked: Asked, generation: Generation, until: float) -> AsyncIterator[Piece]:
     """What comes of a text, piece by piece; tokens that were forced come as well, and are none of its words.
 
@@ -70,7 +42,7 @@ async def pieces_of(model: LanguageModel, asked: Asked, generation: Generation, 
     Raises:
         ApiError: it failed, or took too long.
     """
-    words, stops, left = Pieces(model), _Stops(asked.stops), len(generation.wishes.forced)
+    words, left = Words(model, asked.stops), len(generation.wishes.forced)
     if not generation.most:
         yield Piece("", (), "length")
         return
@@ -87,11 +59,11 @@ async def pieces_of(model: LanguageModel, asked: Asked, generation: Generation, 
             if event.is_last:
                 return
             continue
-        text, is_stopped = stops.push("" if event.ends else words.push(event.number))
+        text, is_stopped = ("", False) if event.ends else words.push(event.number)
         if is_stopped or event.is_last:
             if not is_stopped:
-                text, is_stopped = stops.push(words.rest())
-                text += "" if is_stopped else stops.rest()
+                rest, is_stopped = words.rest()
+                text += rest
             constraint = generation.wishes.constraint
             if isinstance(constraint, TokenConstraint) and constraint.fault:
                 reason = f"response_format: the answer cannot be kept in its form: {constraint.fault}"
@@ -113,7 +85,7 @@ class Writer:
         kind = "chat.completion" if asked.is_chat else "text_completion"
         self._kind = f"{kind}.chunk" if asked.is_chat and asked.streams else kind
         self._common = {"created": 0, "model": name}
-        self._own = own
+        self._own, self._characters = own, collections.Counter[int]()  # by answers, of tokens told
         self._id = f"{'chatcmpl' if asked.is_chat else 'cmpl'}-{own}"
 
     def whole(self, choices: Sequence[Mapping[str, Any]], usage: Mapping[str, int] | None) -> dict[str, Any]:
@@ -181,7 +153,7 @@ class Writer:
     def receipt(self, number: int, tokens: Sequence[Token]) -> dict[str, Any]:
         """What an answer can be verified by."""
         choice: Choice = self._asked.choices[number]
-        return receipt(self._model, choice, tokens, self._asked.grammar)
+        return receipt(self._model, choice, tokens, self._asked.grammar, self._asked.stops)
 
     def likelihoods(self, number: int, tokens: Sequence[Token], *, is_first: bool) -> dict[str, Any] | None:
         """How likely tokens were, in the form of chats or of completions; ``None``: nobody wants to know."""
@@ -191,21 +163,22 @@ class Writer:
         told = [token for token in tokens if token.likelihood is not None and not token.ends]
         if asked.is_chat:
             return {"content": [self._told(token) for token in told], "refusal": None}
-        names, values, tops = [], list[float | None](), list[dict[str, float] | None]()
+        tokens_told, values, tops = list[int](), list[float | None](), list[dict[str, float] | None]()
         if is_first and asked.echoes:
-            names, values, tops = [self._text(asked.choices[number].prompt[0])], [None], [None]
+            tokens_told, values, tops = [asked.choices[number].prompt[0]], [None], [None]
         for token in told:
             assert token.likelihood is not None  # just looked at
-            names.append(self._text(token.number))
-            values.append(token.likelihood.logarithm)
+            tokens_told.append(token.number)
+            values.append(_finite(token.likelihood.logarithm))
             top: dict[str, float] = {}
             for other, value in token.likelihood.likeliest:
-                top.setdefault(self._text(other), value)
+                top.setdefault(self._text(other, "bytes:"), _finite(value))
             tops.append(top)
-        offsets, at = [], 0
-        for name in names:
-            offsets.append(at)
-            at += len(name)
+        names, offsets = [self._text(each, "bytes:") for each in tokens_told], list[int]()
+        for each in tokens_told:
+            offsets.append(self._characters[number])
+            # where characters begin
+            self._characters[number] += sum(byte & 0xC0 != 0x80 for byte in token_bytes(self._model, each))
         return {"tokens": names, "token_logprobs": values, "top_logprobs": tops, "text_offset": offsets}
 
     def _told(self, token: Token) -> dict[str, Any]:
@@ -214,9 +187,18 @@ class Writer:
         return {**self._named(token.number, token.likelihood.logarithm), "top_logprobs": tops}
 
     def _named(self, token: int, value: float) -> dict[str, Any]:
-        text = self._text(token)
-        return {"token": text, "logprob": value, "bytes": list(text.encode())}
+        contents = list(token_bytes(self._model, token))
+        return {"token": self._text(token), "logprob": _finite(value), "bytes": contents}
 
-    def _text(self, token: int) -> str:
-        """A token's text, also of one that stands for none."""
-        return str(self._model.tokenizer.decode([token], skip_special_tokens=False))
+    def _text(self, token: int, prefix: str = "") -> str:
+        """A token's text; where it is none, as half a character is, its bytes behind a prefix."""
+        contents = token_bytes(self._model, token)
+        try:
+            return contents.decode()
+        except UnicodeDecodeError:
+            return prefix + "".join(f"\\x{byte:02x}" for byte in contents)
+
+
+def _finite(logarithm: float) -> float:
+    """A logarithm as JSON has it: of probability 0, what OpenAI says for it."""
+    return logarithm if math.isfinite(logarithm) else -9999.0

@@ -127,15 +127,19 @@ class Server:
             "max_model_len": self._model.max_length,
         }
 
-    async def _models(self, _request: Request) -> Response:
+    def _all_described(self) -> list[dict[str, Any]]:
         others = [] if self._vectors is None else [self._vectors.described()]
-        return JSONResponse({"object": "list", "data": [self._described(), *others]})
+        return [self._described(), *others]
+
+    async def _models(self, _request: Request) -> Response:
+        return JSONResponse({"object": "list", "data": self._all_described()})
 
     async def _one_model(self, request: Request) -> Response:
         name = request.path_params["name"]
-        if name != self._name:
+        found = next((each for each in self._all_described() if each["id"] == name), None)
+        if found is None:
             raise ApiError(404, f"there is no model {name[:100]!r}", NOT_FOUND, "model", "model_not_found")
-        return JSONResponse(self._described())
+        return JSONResponse(found)
 
     async def _chat(self, request: Request) -> Response:
         return await self._answered(request, self._reader.chat)

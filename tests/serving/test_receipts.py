@@ -27,6 +27,7 @@ def answers(folder: Path) -> list[dict[str, Any]]:
         {"max_tokens": 9, "temperature": 0.9, "seed": 11},
         {"max_tokens": 7, "repetition_penalty": 1.5},
         {"max_tokens": 20, "response_format": {"type": "json_object"}},
+        {"max_tokens": 6, "n": 2, "temperature": 1, "stop": ["\x03", "zzz"], "echo": True, "logprobs": 1},
     ]
     with LanguageModel(folder, max_length=96, sequences=4) as model, running(model) as server:
         made = []
@@ -62,15 +63,29 @@ def test_the_first_token_that_differs_is_named(
         receipt[member][place] = wrong
         status, output = verified(receipt, folder, tmp_path, any_device)
         assert status == 1 and f"token {place} of 9 differs" in output, output
-    receipt["files"]["model.onnx"] = "0" * 64
-    status, output = verified(receipt, folder, tmp_path, any_device)
-    assert status == 1 and "other files than the receipt's: model.onnx" in output
+    for files in ({**receipt["files"], "model.onnx": "0" * 64}, {"model.onnx": receipt["files"]["model.onnx"]}, {}):
+        status, output = verified({**receipt, "files": files}, folder, tmp_path, any_device)
+        assert status == 1 and "other files than the receipt: " in output and "model.onnx" in output
+
+
+@pytest.mark.parametrize(("answer", "choice"), [(0, 0), (2, 0), (3, 1)])
+def test_words_that_tokens_do_not_say_are_found(
+    answers: list[dict[str, Any]], folder: Path, tmp_path: Path, any_device: dml.Device, answer: int, choice: int
+) -> None:
+    forged = json.loads(json.dumps(answers[answer]))
+    forged["choices"][choice]["text"] += "!"
+    status, output = verified(forged, folder, tmp_path, any_device)
+    assert status == 1 and "the answer has other words than its tokens" in output, output
+    assert (f"answer {choice}: " in output) == (len(forged["choices"]) > 1)
 
 
 @pytest.mark.parametrize(
     ("member", "value", "message"),
     [
-        ("version", 1, "is no receipt of version 2"),
+        ("version", 1, "is no receipt of version 3"),
+        ("forced", 10, "forced must be from 0 to 9; got 10"),
+        ("files", {"model.onnx": []}, "must be texts"),
+        ("stop", [1], "must be texts"),
         ("tokens", [10**6], "10 digests|1 tokens and 9 digests"),
         ("sampling", {"heat": 1}, "sampling"),
         ("prompt", "Hello", "prompt must be list"),

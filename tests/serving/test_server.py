@@ -232,6 +232,36 @@ def test_likelihoods_of_a_prompt_are_those_of_its_tokens_one_by_one(server: Runn
     assert found["logprobs"]["text_offset"][:5] == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("stop", [[], ["\n\n", "odd"]])
+def test_an_answer_says_all_of_its_tokens(server: RunningServer, folder: Path, stop: list[str]) -> None:
+    body = {"prompt": "Hello", "temperature": 1, "receipt": True, "stop": stop, "logprobs": 1}
+    for most in (1, 2, 3, 14):
+        for streams in (False, True):
+            status, found = server.ask(TEXT, body | {"max_tokens": most, "seed": most, "stream": streams})
+            parts = (
+                [found] if not streams else [line[6:] for line in found.split(b"\n\n") if line.startswith(b"data: {")]
+            )
+            choices = [json.loads(part)["choices"][0] for part in parts]
+            tokens = choices[-1]["receipt"]["tokens"]
+            said = b"".join(bytes([token - 3]) if token < 259 else b"ab" for token in tokens)
+            assert status == 200 and "".join(each["text"] for each in choices) == said.decode(errors="replace"), said
+            offsets = [offset for each in choices for offset in each["logprobs"]["text_offset"]]
+            assert offsets[0] == 0 and offsets == sorted(offsets) and len(offsets) == len(tokens)
+
+
+def test_tokens_of_half_a_character_have_their_bytes(server: RunningServer) -> None:
+    body = {"prompt": [198, 191], "max_tokens": 0, "echo": True, "logprobs": 20}  # the bytes of a small u with dots
+    found = json.loads(server.ask(TEXT, body)[1])["choices"][0]
+    assert (found["text"], found["logprobs"]["tokens"]) == ("\u00fc", ["bytes:\\xc3", "bytes:\\xbc"])
+    assert found["logprobs"]["text_offset"] == [0, 1] and len(found["logprobs"]["top_logprobs"][1]) == 20
+    chat = {"messages": [{"role": "user", "content": "a"}], "max_tokens": 8, "logprobs": True, "top_logprobs": 20}
+    for token in json.loads(server.ask("/v1/chat/completions", chat)[1])["choices"][0]["logprobs"]["content"]:
+        assert {len(each["bytes"]) for each in token["top_logprobs"]} <= {1, 2, 7, 9} and len(
+            token["top_logprobs"]
+        ) == 20
+        assert len({tuple(each["bytes"]) for each in token["top_logprobs"]}) == 20
+
+
 def test_the_client_of_openai_runs_unchanged(server: RunningServer) -> None:
     openai = pytest.importorskip("openai")
     client = openai.OpenAI(base_url=f"http://127.0.0.1:{server.port}/v1", api_key="none", max_retries=0)
