@@ -30,6 +30,9 @@ _TELL_OF_MATRICES_EVERYWHERE = frozenset(("AMD proprietary driver", "AMD open-so
 """AMD's own drivers, which tell of cooperative matrices for GPUs, too, that have no units for them (llama.cpp's
 Vulkan backend knows such GPUs by name); Mesa's tells of them where there are."""
 
+LANES = 8
+"""Invocations of a processor's work group: of a subgroup by llvmpipe, where vectors have 256 bits."""
+
 _COOPERATIVE_FEATURES = frozenset(("cooperativeMatrix", "vulkanMemoryModel", "vulkanMemoryModelDeviceScope"))
 _BRAIN_FLOAT_FEATURES = frozenset(("shaderBFloat16Type", "shaderBFloat16CooperativeMatrix"))
 
@@ -69,6 +72,9 @@ class Target:
     # whether those of 32 do so with matrices of bfloat16 (VK_KHR_shader_bfloat16)
     has_cooperative_brain_floats: bool = False
     subgroup_size: int = _USUAL_SUBGROUP  # how many invocations multiply such matrices of FLOAT16 together
+
+    # of a processor, whether its work groups of ``LANES`` invocations are subgroups that read one another's numbers
+    has_shuffles: bool = False
 
     def multiplies_matrices_of(self, data_type: DataType) -> bool:
         """Whether its subgroups multiply matrices of a data type, or of the parts of its numbers."""
@@ -113,6 +119,7 @@ class Target:
             has_cooperative_brain_floats=set(enabled_features) >= _BRAIN_FLOAT_FEATURES
             and (16, 16, 16, "BFLOAT16", "BFLOAT16", "FLOAT32") in cooperative,
             subgroup_size=_WIDE_SUBGROUP if is_wide else _USUAL_SUBGROUP,
+            has_shuffles=info.subgroups_shuffle and limits.subgroup_size == limits.min_subgroup_size == LANES,
         )
 
 

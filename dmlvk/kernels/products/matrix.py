@@ -86,6 +86,8 @@ class Product:
             is_packed=self.is_packed,
             beside=self.beside,
             is_depthwise=self.is_depthwise,
+            is_in_lines=self.plane is not None
+            and (self.geometry["FILTER_WIDTH"], self.geometry["OUTPUT_STEP_WIDTH"]) == (3, 1),
         )
 
     def grid(self, tile: MatrixTile) -> tuple[int, int]:

@@ -23,10 +23,12 @@ from dmlvk.kernels.products.matrix_tiles import (
     FOUR_ROWS,
     LARGE,
     LARGE_FUSED,
+    LINES,
     MEDIUM,
     OF_CHANNELS,
     ON_NAIVE_PROCESSORS,
     ON_PROCESSORS,
+    ON_PROCESSORS_IN_SUBGROUPS,
     ON_PROCESSORS_OF_A_SHAPE,
     ONE_SEGMENT,
     PARALLEL,
@@ -102,6 +104,8 @@ class Work:
     beside: int = 1  # such products that run beside one another, this one among them
     # whether each channel of a convolution has a filter of its own, and channels lie behind one another in 16 bytes
     is_depthwise: bool = False
+    # whether windows of a convolution that overlap in planes are 3 wide, and next to one another
+    is_in_lines: bool = False
 
     def groups(self, tile: MatrixTile) -> int:
         return tile.groups(self.rows, self.columns, self.plane, self.batches)
@@ -227,6 +231,18 @@ def _tiles_across(work: Work) -> list[MatrixTile]:
     return [eight, four] if is_half or work.rows > eight.rows else [eight]
 
 
+def _tiles_in_subgroups(work: Work) -> list[MatrixTile]:
+    """Those of processors whose invocations hand on what they load: what is soonest through comes first."""
+
+    def takes(tile: MatrixTile) -> float:
+        across = work.columns if tile.block is None or work.plane is None else work.plane[1]
+        columns = tile.columns // tile.invocations
+        return -(-work.rows // tile.rows) * -(-across // columns) * tile.toil
+
+    *shared, smallest = ON_PROCESSORS_IN_SUBGROUPS
+    return [min(LINES, key=takes)] if work.is_in_lines else [*sorted(shared, key=takes), smallest]
+
+
 def _tiles_for(work: Work, target: Target) -> list[MatrixTile]:
     """The tiles among which a device chooses, from the largest to the smallest."""
     if tiles := _cooperative_tiles_for(work, target):
@@ -234,6 +250,8 @@ def _tiles_for(work: Work, target: Target) -> list[MatrixTile]:
     if target.is_cpu:
         if target.is_naive:
             return list(ON_NAIVE_PROCESSORS)
+        if work.has_any_shape and target.has_shuffles:
+            return _tiles_in_subgroups(work)
         return list(ON_PROCESSORS if work.has_any_shape else ON_PROCESSORS_OF_A_SHAPE)
     if work.family == "gemm":
         is_fused = work.data_type is DataType.FLOAT16 or target.device_arithmetic

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.library.compiler import DEVICE_ARITHMETIC
 from dmlvk.kernels.library.named import shader_variants
-from dmlvk.kernels.target import GPU, MAX_LOOP_ITERATIONS, Target
+from dmlvk.kernels.target import GPU, LANES, MAX_LOOP_ITERATIONS, Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.spirv import cooperative_types
 
@@ -40,6 +40,8 @@ _TERMS_PER_ITERATION = 8
 ``shaders/patterns/products/matrix.glsl``."""
 
 CORES = 132  # Of a GPU, as far as choices depend on it: an NVIDIA H100's
+
+_PRODUCTS_OF_A_LOAD = 45  # By a processor, in the time in which it loads an element for each of eight invocations
 
 _SUBGROUP_SIZE = Target().subgroup_size  # Invocations of a subgroup, where kernels are told nothing else
 
@@ -73,6 +75,7 @@ class MatrixTile:
     pace: int = 0  # results in a time, of cooperative tiles that are chosen by how long all work groups take; else 0
     groups_of_core: int = 1  # of these, how many work groups a core has at a time
     subgroup_size: int = _SUBGROUP_SIZE  # invocations that multiply matrices together, of cooperative tiles
+    toil: int = 0  # what terms of a window's line, or one term, take on a processor, in loads; elsewhere 0
     channels: int = 0  # neighbouring ones of an invocation, each a product of its own, of depthwise tiles; else 0
 
     def grid(self, rows: int, columns: int, plane: tuple[int, int] | None = None, batches: int = 1) -> tuple[int, int]:
@@ -86,7 +89,7 @@ class MatrixTile:
             images = columns // (plane[0] * plane[1])
             if self.channels:
                 return batches // self.channels, images * blocks
-            return rows, -(-images * blocks // self.invocations)
+            return -(-rows // self.rows), -(-images * blocks // self.invocations)
         return -(-rows // self.rows), -(-columns // self.columns)
 
     def groups(self, rows: int, columns: int, plane: tuple[int, int] | None, batches: int) -> int:
@@ -266,13 +269,25 @@ def _block(name: str, rows: int, columns: int, invocations: int) -> MatrixTile:
     return MatrixTile(name, rows, columns * invocations, invocations, 0, "matrix/blocks.comp", named, groups)
 
 
-def _processors(name: str, rows: int, columns: int, is_for_any_shape: bool) -> MatrixTile:
+def _processors(
+    name: str,
+    rows: int,
+    columns: int,
+    *,
+    is_for_any_shape: bool = True,
+    shares_left: bool = False,  # whether invocations hand on what they load of the left operand
+    window: int = 0,  # how wide the windows are of a tile of neighbours in a line; 0: it is of any
+) -> MatrixTile:
     """A tile of ``shaders/patterns/products/matrix_processors.glsl``: a block for each invocation."""
-    invocations = min(columns, 8)
+    invocations = min(columns, LANES)
+    left = max(window, 1)
+    assert not shares_left or rows * left % invocations == 0
+    left_loads = rows * left // (invocations if shares_left else 1)
     defines = {"BLOCK_ROWS": rows, "BLOCK_COLUMNS": columns, "INVOCATIONS": invocations}
-    defines["SHAPE_AT_RUN_TIME"] = int(is_for_any_shape)
+    defines |= {"SHAPE_AT_RUN_TIME": int(is_for_any_shape), "SHARES_LEFT": int(shares_left)}
+    defines |= {"IN_LINES": int(window > 0), "WINDOW_WIDTH": left}
     named = tuple((key, str(value)) for key, value in defines.items())
-    families = FAMILIES if is_for_any_shape else ("convolution",)
+    families = FAMILIES if is_for_any_shape and not window else ("convolution",)
     return MatrixTile(
         name if is_for_any_shape else f"{name}_of_a_shape",
         rows,
@@ -284,6 +299,8 @@ def _processors(name: str, rows: int, columns: int, is_for_any_shape: bool) -> M
         _GROUPS_FOR_PROCESSORS,
         families,
         is_for_any_shape,
+        block=(1, columns) if window else None,
+        toil=columns + left - 1 + left_loads + rows * columns * left // _PRODUCTS_OF_A_LOAD,
     )
 
 
@@ -492,10 +509,26 @@ four columns would leave most of a GPU idle: two thirds of the time on an NVIDIA
 
 _BLOCKS = (("wide", 16, 16), ("blocks", 8, 8), ("small", 4, 4))
 
-ON_PROCESSORS = tuple(_processors(*block, True) for block in _BLOCKS)  # From the largest to the smallest
+ON_PROCESSORS = tuple(_processors(*block) for block in _BLOCKS)  # From the largest to the smallest
 
-ON_PROCESSORS_OF_A_SHAPE = tuple(_processors(*block, False) for block in _BLOCKS)
+ON_PROCESSORS_OF_A_SHAPE = tuple(_processors(*block, is_for_any_shape=False) for block in _BLOCKS)
 """The same for convolutions whose shape does not go into push constants: see ``Product.shape``."""
+
+ON_PROCESSORS_IN_SUBGROUPS = (
+    _processors("32x8_shared", 32, 8, shares_left=True),
+    _processors("8x16_shared", 8, 16, shares_left=True),
+    _processors("1x16", 1, 16),
+    ON_PROCESSORS[-1],
+)
+"""Where subgroups of ``LANES`` invocations hand on to one another what they load."""
+
+LINES = (
+    _processors("32x14_in_lines", 32, 14, shares_left=True, window=3),
+    _processors("32x8_in_lines", 32, 8, shares_left=True, window=3),
+    _processors("8x14_in_lines", 8, 14, shares_left=True, window=3),
+    _processors("1x14_in_lines", 1, 14, window=3),
+)
+"""Likewise for convolutions whose windows are 3 wide, and next to one another."""
 
 ON_NAIVE_PROCESSORS = (_block("few", 4, 4, 4),)
 """Likewise, where a driver keeps in memory what others keep in registers."""
@@ -520,6 +553,8 @@ TILES = (
     *PLANES,
     *(tile for tiles in DEPTHWISE.values() for tile in tiles),
     *ON_PROCESSORS,
+    *ON_PROCESSORS_IN_SUBGROUPS[:-1],
+    *LINES,
     *ON_PROCESSORS_OF_A_SHAPE,
     *ON_NAIVE_PROCESSORS,
 )

@@ -33,6 +33,8 @@ _COMPONENT_TYPES = {
 }  # fmt: skip
 """VkComponentTypeKHR."""
 _SUBGROUP_SCOPE = 3  # VkScopeKHR
+_COMPUTE_STAGE = 0x20  # VK_SHADER_STAGE_COMPUTE_BIT
+_SHUFFLES = 0x14  # VK_SUBGROUP_FEATURE_ARITHMETIC_BIT and _SHUFFLE_BIT
 
 _NVIDIA = 0x10DE
 
@@ -175,6 +177,7 @@ class DeviceInfo:
         unusable_reason: why not, in one clause; None for a usable device.
         float_controls: what modules may demand of its FLOAT32 arithmetic, by Vulkan's names
             (VK_KHR_shader_float_controls).
+        subgroups_shuffle: whether invocations of a kernel's subgroup read one another's numbers, and combine them.
     """
 
     index: int
@@ -197,6 +200,7 @@ class DeviceInfo:
     usable: bool
     unusable_reason: str | None
     float_controls: tuple[str, ...] = ()
+    subgroups_shuffle: bool = False
 
 
 _FLOAT_CONTROLS = (
@@ -297,6 +301,7 @@ def describe(instance: Instance, index: int, handle: int) -> DeviceInfo:
         usable=reason is None,
         unusable_reason=reason,
         float_controls=extra.float_controls,
+        subgroups_shuffle=extra.subgroups_shuffle,
     )
 
 
@@ -331,6 +336,7 @@ class _ExtraFacts:
         self.uuid: str | None = None
         self.pci_address: str | None = None
         self.float_controls: tuple[str, ...] = ()
+        self.subgroups_shuffle = False
         if not self._modern:
             self.features = _feature_names(instance.features(handle))
             return
@@ -354,6 +360,8 @@ class _ExtraFacts:
         bus = known(vk.PhysicalDevicePCIBusInfoProperties, "VK_EXT_pci_bus_info")
         instance.fill("vkGetPhysicalDeviceProperties2", handle, *properties)
         self.subgroup_size = self.min_subgroup_size = subgroup.subgroupSize
+        is_in_kernels = subgroup.supportedStages & _COMPUTE_STAGE != 0
+        self.subgroups_shuffle = is_in_kernels and subgroup.supportedOperations & _SHUFFLES == _SHUFFLES
         if control is not None:
             self.min_subgroup_size = min(control.minSubgroupSize or self.subgroup_size, self.subgroup_size)
         self.max_memory_allocation_size = maintenance3.maxMemoryAllocationSize

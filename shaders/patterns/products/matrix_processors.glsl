@@ -6,7 +6,14 @@
 // kernel's time. So sums are brought to the front, one after the other, and nothing is indexed by a variable. And as loops are
 // executed once at least, the slow path is one loop over all sums, not one inside of the loop that stores them.
 //
-// The compile script passes BLOCK_ROWS, BLOCK_COLUMNS, INVOCATIONS and SHAPE_AT_RUN_TIME.
+// Of convolutions whose windows overlap (IN_LINES), an invocation's columns are neighbours in a line of the image: matrix_lines.glsl.
+//
+// The compile script passes BLOCK_ROWS, BLOCK_COLUMNS, INVOCATIONS, SHAPE_AT_RUN_TIME, SHARES_LEFT (matrix_left.glsl), IN_LINES and
+// WINDOW_WIDTH.
+#if SHARES_LEFT
+#extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+#endif
 #define ADDS_SEGMENTS 0
 #define COUNTS_TERMS 1
 #include "products/matrix.glsl"
@@ -50,25 +57,34 @@ void deliver(Batch batch, uint sum, uint row, uint column, uint position, uint s
     }
 }
 
+#include "products/matrix_left.glsl"
+#if IN_LINES
+#include "products/matrix_lines.glsl"
+#else
+#define COLUMN_OF(number) (own_column + (number) * INVOCATIONS)
+#endif
+
 void main() {
     WORK_GROUP(group)
     Block block = block_of(group);
     Batch batch = block.batch;
 
     // What lies outside is computed with padding or what lies at the edge, and not stored.
+#if IN_LINES
+    BEGIN_LINE
+#else
+    uint own_column = block.own_column;
     Window windows[BLOCK_COLUMNS];
     uint positions[BLOCK_COLUMNS];
     Position distance = position_at(INVOCATIONS);
-    Position position = position_at(block.own_column);
+    Position position = position_at(own_column);
     [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
-        windows[j] = window_at(batch, position, block.own_column + j * INVOCATIONS < parameters.columns);
+        windows[j] = window_at(batch, position, own_column + j * INVOCATIONS < parameters.columns);
         positions[j] = output_position(position);
         position = position_behind(position, distance);
     }
-    uint rows[BLOCK_ROWS]; // where each begins
-    [[unroll]] for (uint i = 0u; i < BLOCK_ROWS; ++i) {
-        rows[i] = batch.left + min(block.first_row + i, parameters.rows - 1u) * parameters.left_row;
-    }
+#endif
+    PLACE_LEFT
     for (uint segment = block.first_segment; segment < block.end_segment; ++segment) {
         uint first = segment * SEGMENT;
         uint terms = min(SEGMENT, parameters.terms - first);
@@ -79,8 +95,12 @@ void main() {
         uint left_classes = 0u;
         uint right_classes = 0u;
         Term start = term_at(first);
+#if IN_LINES
+        ADD_LINES
+#else
         Term term = start;
         for (uint number = 0u; number < terms; ++number) {
+            LOAD_LEFT(0u)
             float b[BLOCK_COLUMNS];
             [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
                 uint bits = right_bits(windows[j], term);
@@ -88,17 +108,20 @@ void main() {
                 b[j] = uintBitsToFloat(bits);
             }
             [[unroll]] for (uint i = 0u; i < BLOCK_ROWS; ++i) {
-                uint bits = left_bits(rows[i], term);
-                left_classes |= class_of(bits);
+                float a = uintBitsToFloat(LEFT_OF_ALL(i));
                 [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
-                    sums[i * BLOCK_COLUMNS + j] = product_plus(uintBitsToFloat(bits), b[j], sums[i * BLOCK_COLUMNS + j]);
+                    sums[i * BLOCK_COLUMNS + j] = product_plus(a, b[j], sums[i * BLOCK_COLUMNS + j]);
                 }
             }
             term = term_behind(term);
         }
+#endif
+#if SHARES_LEFT
+        left_classes = subgroupOr(left_classes);
+#endif
         for (uint i = is_plain(left_classes, right_classes) ? RESULTS : 0u; i < RESULTS; ++i) {
             uint left = batch.left + min(block.first_row + i / BLOCK_COLUMNS, parameters.rows - 1u) * parameters.left_row;
-            uint column = block.own_column + i % BLOCK_COLUMNS * INVOCATIONS;
+            uint column = COLUMN_OF(i % BLOCK_COLUMNS);
             Window window = window_at(batch, position_at(column), column < parameters.columns);
             float exact = uintBitsToFloat(exact_sum(left, window, start, terms));
             [[unroll]] for (uint k = 0u; k < RESULTS; ++k) {
@@ -107,7 +130,6 @@ void main() {
         }
         for (uint i = 0u; i < BLOCK_ROWS; ++i) {
             uint row = block.first_row + i;
-            uint column = block.own_column;
             float next[BLOCK_COLUMNS];
             [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
                 next[j] = sums[j];
@@ -116,6 +138,7 @@ void main() {
                 sums[k] = sums[k + BLOCK_COLUMNS];
             }
             for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
+                uint column = COLUMN_OF(j);
                 if (row < parameters.rows && column < parameters.columns) {
                     deliver(batch, floatBitsToUint(next[0]), row, column, positions[0], segment);
                 }
@@ -125,7 +148,6 @@ void main() {
                     positions[k] = positions[k + 1u];
                 }
                 positions[BLOCK_COLUMNS - 1] = own_position; // all are where they were when the row is done
-                column += INVOCATIONS;
             }
         }
     }
