@@ -58,7 +58,8 @@ class TorchvisionNetwork:
 
     def _run(self) -> Any:
         with self._torch.no_grad():
-            return self._network(self._pictures)
+            made = self._network(self._pictures)
+        return next(iter(made.values())) if isinstance(made, dict) else made  # of segmentation: by name, classes first
 
     def result(self) -> npt.NDArray[Any]:
         values: npt.NDArray[Any] = self._run().float().cpu().numpy()

@@ -23,6 +23,7 @@ from dmlvk.kernels.products.convolution import (
     gains_by_channels_last,
     may_be_depthwise,
 )
+from dmlvk.kernels.products.patches import are_patches
 from dmlvk.kernels.target import Target
 from dmlvk.operators import (
     AveragePooling,
@@ -68,7 +69,8 @@ def with_channels_last(network: Network, target: Target) -> Network:
     layouts = _Layouts(network, target)
     for node in network.nodes:
         layouts.take(node)
-    return layouts.network() if layouts.gain > layouts.cost else network
+    made = layouts.network()  # whose outputs are copied, too
+    return made if layouts.gain > layouts.cost else network
 
 
 def is_image(tensor: TensorDesc) -> bool:
@@ -168,7 +170,9 @@ class _Layouts:
 
     def _convolution(self, node: NetworkNode, desc: Convolution) -> NetworkNode | None:
         source, output = desc.input_tensor, desc.output_tensor
-        if not ((is_image(source) or is_last(source)) and is_image(output)):
+        if not (is_image(source) or is_last(source)) and is_image(output):
+            return self._patches(node, desc)
+        if not is_image(output):
             return None
         laid = dataclasses.replace(desc, output_tensor=channels_last(output), input_tensor=channels_last(source))
         assert node.inputs[0] is not None and node.inputs[1] is not None  # a convolution has them
@@ -191,6 +195,17 @@ class _Layouts:
                 inputs=(changed.inputs[0], copied, *changed.inputs[2:]),
             )
         return changed
+
+    def _patches(self, node: NetworkNode, desc: Convolution) -> NetworkNode | None:
+        """A convolution of windows that are copied anyway: as rows of a product, whose columns are channels."""
+        laid = dataclasses.replace(desc, output_tensor=channels_last(desc.output_tensor))
+        if not are_patches(laid, self._target):
+            return None
+        self.gain += _COST_OF_LAUNCH  # as of another copy, which whoever reads channels last does not need
+        ((_, tensor, value),) = node.writes()
+        self._last[value, tuple(tensor.sizes)] = value
+        self._written[value] = tensor
+        return dataclasses.replace(self._with_plain_inputs(node), desc=laid)
 
     def _with_images_last(self, node: NetworkNode, images: Collection[int]) -> NetworkNode:
         """An operator with some inputs whose channels lie last, as those of its output do."""

@@ -20,7 +20,7 @@ from dmlvk.graphs import channels_last as layouts
 from dmlvk.kernels.products import channel_copies, matrix_choice
 from dmlvk.kernels.products.matrix_tiles import OF_CHANNELS, matrix_variants
 from dmlvk.kernels.target import GPU, Target
-from dmlvk.spirv.cooperative_types import CHANNELS_SOURCE
+from dmlvk.spirv.cooperative_types import CHANNELS_SOURCE, FLOATS_SOURCE
 from tests.cooperative_modules import imitate_matrices
 
 VARIANTS = {variant.name: variant for variant in matrix_variants() if variant.source == CHANNELS_SOURCE}
@@ -253,6 +253,28 @@ def test_layers_read_channels_where_they_lie(able: dml.Device, monkeypatch: pyte
     expected = able.run(graph.compile(outputs), arrays)
     for name, result in able.run(compiled, arrays).items():
         assert np.allclose(result, expected[name], rtol=4e-3, atol=4e-3), name
+
+
+def test_patches_are_written_with_their_channels_last(able: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first layers of ConvNeXt and Swin: three channels in windows beside one another, whose results are normalized
+    by their channels."""
+    imitate_matrices(monkeypatch, {each.name: each for each in matrix_variants() if each.source == FLOATS_SOURCE})
+    graph, random = dml.Graph(able), np.random.default_rng(3)
+    weights, bias = (
+        graph.constant(random.normal(0, 0.3, sizes).astype(np.float16)) for sizes in ((24, 3, 4, 4), (1, 24, 1, 1))
+    )
+    x = F.convolution(graph.input("x", dml.FLOAT16, (2, 3, 32, 32)), weights, bias, strides=(4, 4))
+    y = F.mean_variance_normalization2(x.transpose(0, 2, 3, 1), [3], True, True, 1e-6)
+    arrays = {"x": random.normal(size=(2, 3, 32, 32)).astype(np.float16)}
+    compiled = graph.compile({"y": y}, flags=_ALLOWED)
+    (convolution, normalization) = compiled.stages
+    ((_, read), *_) = [(member, tensor) for member, tensor in normalization.nodes[0].desc.inputs if tensor is not None]
+    assert read.element_strides[-1] == 1
+    assert len(normalization.program.steps) == 1
+    expected = able.run(graph.compile({"y": y}), arrays)["y"]
+    assert np.allclose(able.run(compiled, arrays)["y"], expected, rtol=4e-3, atol=4e-3)
+    alone = graph.compile({"x": x}, flags=_ALLOWED)  # whom nobody reads so
+    assert len(alone.stages) == 1
 
 
 def test_copies_that_cost_more_than_is_gained_are_not_made(able: dml.Device) -> None:

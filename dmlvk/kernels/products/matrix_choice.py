@@ -15,6 +15,7 @@ from dmlvk.kernels.products.matrix_tiles import (
     COOPERATIVE,
     CORES,
     DEPTHWISE,
+    DEPTHWISE_LINES,
     EIGHT_ROWS,
     FEW_CHANNELS,
     FEW_ROWS,
@@ -119,6 +120,9 @@ def choose(work: Work, target: Target) -> Choice:
     is_convolution = work.family == "convolution" and work.gives_results
     if is_convolution and is_short and work.is_depthwise and not target.is_cpu:
         wide, narrow = DEPTHWISE[work.data_type]
+        has_own_order = target.device_arithmetic and target.multiplies_matrices_of(work.data_type)
+        if has_own_order and work.data_type in DEPTHWISE_LINES.types:
+            narrow = DEPTHWISE_LINES
         return Choice(wide if work.groups(wide) >= wide.fewest_groups else narrow, ONE_SEGMENT)
     if is_convolution and is_short and work.rows <= _ROWS_FOR_WINDOWS and not target.is_cpu:
         tile = WINDOWS if work.plane is None else PLANES[int(work.plane[1] % 4 > 0)]

@@ -95,7 +95,9 @@ class MatrixTile:
     def groups(self, rows: int, columns: int, plane: tuple[int, int] | None, batches: int) -> int:
         """Work groups for so many results of so many products."""
         downwards, across = self.grid(rows, columns, plane, batches)
-        return -(-downwards * across // self.invocations) if self.channels else downwards * across * batches
+        if self.channels and self.block is not None:
+            return -(-downwards * across * self.block[1] // self.columns)
+        return downwards * across * batches
 
     def segments_at_once(self, target: Target) -> int:
         """How many segments an invocation may compute in one launch."""
@@ -205,18 +207,24 @@ def _planes(name: str, block: tuple[int, int], invocations: int) -> MatrixTile:
     return MatrixTile(name, 1, results, invocations, 0, source, defines, 0, ("convolution",), block=block)
 
 
-def _depthwise(data_type: DataType, columns: int, invocations: int, fewest_groups: int = 0) -> MatrixTile:
-    """A tile of ``shaders/patterns/products/matrix_depthwise.glsl``: 16 bytes of channels of so many places."""
+def _depthwise(
+    data_type: DataType, columns: int, invocations: int, fewest_groups: int = 0, *, lines: int = 1
+) -> MatrixTile:
+    """A tile of ``shaders/patterns/products/matrix_depthwise.glsl``: 16 bytes of channels of so many places.
+
+    Args:
+        lines: invocations that share a window, in an order of sums of their own.
+    """
     channels, block = 128 // data_type.size_in_bits, (1, columns)
-    defines = (("BLOCK_COLUMNS", f"{columns}u"), ("INVOCATIONS", f"{invocations}u"))
+    named = {"BLOCK_COLUMNS": f"{columns}u", "INVOCATIONS": f"{invocations * lines}u", "SHARES_LINES": str(lines)}
     return MatrixTile(
-        f"depthwise.{columns}",
+        f"depthwise.{columns}" if lines == 1 else f"depthwise.{columns}.lines",
         1,
         columns * invocations,
-        invocations,
-        0,
+        invocations * lines,
+        (lines - 1) * channels * columns * invocations * 4,
         "matrix/depthwise.comp",
-        defines,
+        tuple(named.items()),
         fewest_groups,
         families=("convolution",),
         block=block,
@@ -507,6 +515,9 @@ DEPTHWISE = {data_type: (_depthwise(data_type, 4, 64, 4 * CORES), _depthwise(dat
 """For depthwise convolutions whose channels lie behind one another; the latter for so few results that invocations with
 four columns would leave most of a GPU idle: two thirds of the time on an NVIDIA H200."""
 
+DEPTHWISE_LINES = _depthwise(DataType.FLOAT16, 1, 32, lines=4)
+"""Instead of the latter where a device may have its own order of sums."""
+
 _BLOCKS = (("wide", 16, 16), ("blocks", 8, 8), ("small", 4, 4))
 
 ON_PROCESSORS = tuple(_processors(*block) for block in _BLOCKS)  # From the largest to the smallest
@@ -552,6 +563,7 @@ TILES = (
     WINDOWS,
     *PLANES,
     *(tile for tiles in DEPTHWISE.values() for tile in tiles),
+    DEPTHWISE_LINES,
     *ON_PROCESSORS,
     *ON_PROCESSORS_IN_SUBGROUPS[:-1],
     *LINES,

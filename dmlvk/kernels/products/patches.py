@@ -40,15 +40,27 @@ def are_patches(desc: Convolution, target: Target) -> bool:
     lie_beside = tuple(desc.strides) == window and not any((*desc.start_padding, *desc.end_padding))
     is_plain = desc.direction is ConvolutionDirection.FORWARD and desc.mode is ConvolutionMode.CROSS_CORRELATION
     is_whole = desc.group_count == 1 and not any((*desc.output_padding, *(step - 1 for step in desc.dilations)))
-    are_packed = all(
-        tensor.element_strides == TensorDesc(tensor.data_type, tensor.sizes).element_strides
-        for tensor in (desc.filter_tensor, desc.output_tensor)
+    may_be_last = desc.input_tensor.element_strides[1] > 1  # else there are kernels that load channels together
+    are_packed = _is_packed(desc.filter_tensor) and (
+        _is_packed(desc.output_tensor) or (may_be_last and _is_last(desc.output_tensor))
     )
     if not (lie_beside and is_plain and is_whole and are_packed) or (math.prod(window) == 1 and _is_copied(desc)):
         return False
-    positions = math.prod(desc.output_tensor.sizes[2:])
-    product = gemm_product(_product(desc), with_eights=True)
-    return is_multiple(positions, _FOUR) and choose(product.work(), target).tile.is_cooperative
+    product = _product(desc)
+    is_whole = is_multiple(product.output_tensor.sizes[-1], _FOUR)
+    return is_whole and choose(gemm_product(product, with_eights=True).work(), target).tile.is_cooperative
+
+
+def _is_packed(tensor: TensorDesc) -> bool:
+    return tensor.element_strides == TensorDesc(tensor.data_type, tensor.sizes).element_strides
+
+
+def _is_last(tensor: TensorDesc) -> bool:
+    """Whether a packed tensor has its channels behind one another, and places behind that."""
+    batch, channels, *spatial = range(len(tensor.sizes))
+    sizes, strides = tensor.sizes, tensor.element_strides
+    turned = TensorDesc(tensor.data_type, tuple(sizes[axis] for axis in (batch, *spatial, channels)))
+    return turned.element_strides == tuple(strides[axis] for axis in (batch, *spatial, channels))
 
 
 def has_long_lines(desc: Convolution) -> bool:
@@ -65,6 +77,8 @@ def lower_patches(desc: Convolution, target: Target) -> Program:
         patches = builder.scratch(copy.output_tensor.size_in_bytes)
         builder.operator(copy, [builder.reads["input_tensor"]], [patches], "patches behind one another")
     operands = [builder.reads["filter_tensor"], patches]
+    if not _is_packed(desc.output_tensor):
+        operands.reverse()
     operands += [builder.reads["bias_tensor"]] if "bias_tensor" in builder.reads else []
     builder.operator(_product(desc), operands, [builder.writes["output_tensor"]], "their products")
     return builder.program()
@@ -126,23 +140,28 @@ def _copy(desc: Convolution) -> ElementWiseIdentity:
 
 
 def _product(desc: Convolution) -> Gemm:
-    """The filter times each picture's windows."""
+    """The filter times each picture's windows, or these times the filter where results have their channels last."""
     batch, _, *along = desc.input_tensor.element_strides
     filters, output, data_type = desc.filter_tensor, desc.output_tensor.sizes, desc.output_tensor.data_type
     rows, terms, positions = filters.sizes[0], math.prod(filters.sizes[1:]), math.prod(output[2:])
-    results = TensorDesc(data_type, (1, output[0], rows, positions))
+    left = TensorDesc(data_type, (1, output[0], rows, terms), (0, 0, terms, 1))
+    right = TensorDesc(
+        data_type,
+        (1, output[0], positions, terms),
+        (0, positions * terms, terms, 1) if _is_copied(desc) else (0, batch, along[-1], 1),
+    )
+    sizes, bias_axis = (1, output[0], rows, positions), 2
+    if not _is_packed(desc.output_tensor):
+        left, right, sizes, bias_axis = right, left, (1, output[0], positions, rows), 3
     bias = None
     if desc.bias_tensor is not None:
-        bias = TensorDesc(data_type, results.sizes, (0, 0, desc.bias_tensor.element_strides[1], 0))
+        stride = desc.bias_tensor.element_strides[1]
+        bias = TensorDesc(data_type, sizes, tuple(stride if axis == bias_axis else 0 for axis in range(4)))
     return Gemm(
-        a_tensor=TensorDesc(data_type, (1, output[0], rows, terms), (0, 0, terms, 1)),
-        b_tensor=TensorDesc(
-            data_type,
-            (1, output[0], positions, terms),
-            (0, positions * terms, terms, 1) if _is_copied(desc) else (0, batch, along[-1], 1),
-        ),
+        a_tensor=left,
+        b_tensor=right,
         c_tensor=bias,
-        output_tensor=results,
+        output_tensor=TensorDesc(data_type, sizes),
         trans_a=MatrixTransform.NONE,
         trans_b=MatrixTransform.TRANSPOSE,
         alpha=1.0,

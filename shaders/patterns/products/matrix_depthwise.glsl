@@ -3,13 +3,20 @@
 // places of the output: what their windows see of a row of the input is loaded once, all channels at a time. Neighbouring invocations have
 // neighbouring channels. The filter's channels lie behind one another, too.
 //
-// Padding counts as +0, which changes no bit where sums are finite: see matrix.glsl. The compile script passes BLOCK_COLUMNS and INVOCATIONS.
+// Padding counts as +0, which changes no bit where sums are finite: see matrix.glsl.
+//
+// With SHARES_LINES, for those who permit a device its own order of sums, so many invocations share a window: each takes every so many of its
+// lines, and one of them adds their sums. A window's lines are waited for one after the other, so that is for work of few invocations.
+//
+// The compile script passes BLOCK_COLUMNS, INVOCATIONS and SHARES_LINES, which is 1 elsewhere.
 #define ADDS_SEGMENTS 0
 #define COUNTS_TERMS 0
 #define SHAPE_AT_RUN_TIME 0
 #include "products/matrix.glsl"
 
 layout(local_size_x = INVOCATIONS) in;
+
+#define ITEMS (INVOCATIONS / SHARES_LINES)
 
 #define SEEN_COLUMNS ((BLOCK_COLUMNS - 1u) * OUTPUT_STEP_WIDTH + FILTER_WIDTH)
 
@@ -23,10 +30,21 @@ layout(local_size_x = INVOCATIONS) in;
 #define PUT(words, channel, result) words[channel >> 1u] |= (result) << ((channel & 1u) * 16u);
 #endif
 
+#if SHARES_LINES > 1
+shared float sums_of_lines[SHARES_LINES - 1][CHANNELS * BLOCK_COLUMNS][ITEMS];
+#endif
+
 void main() {
-    uint item = work_group_index() * INVOCATIONS + index_in_group();
+    uint own_item = index_in_group() % ITEMS;
+    uint own_line = index_in_group() / ITEMS;
+    uint item = work_group_index() * ITEMS + own_item;
     uint parts = parameters.row_tiles; // of the channels
+#if SHARES_LINES > 1
+    bool exists = item < parts * parameters.column_tiles;
+    item = exists ? item : 0u;
+#else
     if (item >= parts * parameters.column_tiles) { return; }
+#endif
     uint block = item / parts;
     uint first_channel = (item - block * parts) * CHANNELS;
     uint across = (OUTPUT_WIDTH + (BLOCK_COLUMNS - 1u)) / BLOCK_COLUMNS;
@@ -45,7 +63,7 @@ void main() {
     }
     uint left_lowest = NO_LOWEST;
     uint right_lowest = NO_LOWEST;
-    for (uint y = 0u; y < FILTER_HEIGHT; ++y) {
+    for (uint y = own_line; y < FILTER_HEIGHT; y += SHARES_LINES) {
         bool is_inside = height + y < INPUT_HEIGHT;
         uint at = right + (height + y) * parameters.input_height + width * parameters.input_width;
         uvec4 seen[SEEN_COLUMNS];
@@ -66,6 +84,20 @@ void main() {
             }
         }
     }
+#if SHARES_LINES > 1
+    if (own_line > 0u) {
+        [[unroll]] for (uint i = 0u; i < CHANNELS * BLOCK_COLUMNS; ++i) {
+            sums_of_lines[own_line - 1u][i][own_item] = sums[i];
+        }
+    }
+    barrier();
+    if (own_line > 0u || !exists) { return; }
+    [[unroll]] for (uint i = 0u; i < CHANNELS * BLOCK_COLUMNS; ++i) {
+        [[unroll]] for (uint other = 0u; other < SHARES_LINES - 1; ++other) {
+            sums[i] = rounded_sum(sums[i], sums_of_lines[other][i][own_item]);
+        }
+    }
+#endif
     bool plain = true;
 #if LOOKS_AT_DENORMALS
     plain = has_no_denormals(left_lowest, right_lowest);
