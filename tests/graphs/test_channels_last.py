@@ -267,7 +267,7 @@ def test_patches_are_written_with_their_channels_last(able: dml.Device, monkeypa
     y = F.mean_variance_normalization2(x.transpose(0, 2, 3, 1), [3], True, True, 1e-6)
     arrays = {"x": random.normal(size=(2, 3, 32, 32)).astype(np.float16)}
     compiled = graph.compile({"y": y}, flags=_ALLOWED)
-    (convolution, normalization) = compiled.stages
+    _, normalization = compiled.stages
     ((_, read), *_) = [(member, tensor) for member, tensor in normalization.nodes[0].desc.inputs if tensor is not None]
     assert read.element_strides[-1] == 1
     assert len(normalization.program.steps) == 1

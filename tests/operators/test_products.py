@@ -26,8 +26,10 @@ from dmlvk.kernels.products.matrix_tiles import (
     DEPTHWISE_LINES,
     EIGHT_ROWS,
     LARGE_FUSED,
+    LINES,
     MEDIUM,
     ON_PROCESSORS,
+    ON_PROCESSORS_IN_SUBGROUPS,
     ON_PROCESSORS_OF_A_SHAPE,
     ONE_SEGMENT,
     PARALLEL,
@@ -147,7 +149,7 @@ def test_every_tile_gives_the_same_bits(
     c = np.broadcast_to(values("normal", (1, columns), data_type, random), (rows, columns))
     inputs = {"ATensor": a, "BTensor": b, "CTensor": c}
     expected = expected_outputs(desc, inputs)
-    for bench in on_llvmpipe(benches) if tile in _SHARED else benches:
+    for bench in on_llvmpipe(benches) if tile in (*_SHARED, *ON_PROCESSORS_IN_SUBGROUPS) else benches:
         assert sample_fault(tile.name, run_sample(bench, desc, inputs), expected) is None
 
 
@@ -209,6 +211,7 @@ _CONVOLUTIONS: dict[str, tuple[Sequence[int], Sequence[int], dict[str, Any]]] = 
         {"direction": dml.ConvolutionDirection.BACKWARD, "strides": (2, 3), "start": (1, 0)},
     ),
     "several segments": ((1, 120, 5, 5), (6, 120, 3, 3), {"start": (1, 1), "end": (1, 1)}),
+    "in lines": ((2, 5, 4, 15), (9, 5, 2, 3), {"start": (1, 2), "end": (0, 1)}),
     "dilated": ((1, 4, 9, 8), (6, 2, 2, 3), {"dilations": (3, 2), "start": (2, 0), "end": (0, 3), "groups": 2}),
     "turned": ((3, 2, 5, 3), (5, 2, 2, 3), {"mode": dml.ConvolutionMode.CONVOLUTION, "end": (1, 2)}),
     "backward": (
@@ -225,9 +228,15 @@ _CONVOLUTIONS: dict[str, tuple[Sequence[int], Sequence[int], dict[str, Any]]] = 
     ("tile", "name"),
     [
         *((tile, name) for tile in (MEDIUM, _SMALLEST) for name in _CONVOLUTIONS),
-        *((tile, "padded") for tile in _SHARED if "convolution" in tile.families and tile not in (MEDIUM, _SMALLEST, DEPTHWISE_LINES)),
+        *(
+            (tile, "padded")
+            for tile in _SHARED
+            if "convolution" in tile.families and tile not in (MEDIUM, _SMALLEST, DEPTHWISE_LINES)
+        ),
         *((WINDOWS, name) for name in _CONVOLUTIONS if "segments" not in name),
         *((tile, name) for tile in PLANES for name in ("padded", "depthwise", "of fours")),
+        *((tile, name) for tile in LINES for name in ("of fours", "several segments", "in lines")),
+        *((tile, name) for tile in ON_PROCESSORS_IN_SUBGROUPS for name in ("padded", "several segments")),
         *((ON_PROCESSORS[-1], name) for name in _CONVOLUTIONS if name != "transposed"),
         *((ON_PROCESSORS_OF_A_SHAPE[-1], name) for name in _CONVOLUTIONS),
     ],
