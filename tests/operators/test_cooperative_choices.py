@@ -10,6 +10,7 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.conformance.samples.products import convolution_desc
+from dmlvk.graphs.channels_last import channels_last
 from dmlvk.kernels.kernel import PlainKernel
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.products import channel_copies, matrix, padded_products
@@ -133,6 +134,22 @@ def test_the_choice() -> None:
         assert not set(_chosen(gemm_desc(dml.FLOAT16, *few))) & set(VARIANTS)
     depthwise = convolution_desc(dml.FLOAT16, (32, 128, 56, 56), (128, 1, 3, 3), groups=128)
     assert not set(_chosen(depthwise)) & set(VARIANTS)
+
+
+def test_small_depthwise_windows_are_shared() -> None:
+    """Where a device may have its own order of sums, and channels lie last."""
+    ordered = dataclasses.replace(ABLE, device_arithmetic=False)
+    for side, width, name, name_in_order in (
+        (14, 7, "depthwise.1.by8", "depthwise.1"),
+        (14, 3, "depthwise.1.by4", "depthwise.1"),
+        (112, 7, "depthwise.4", "depthwise.4"),
+    ):
+        packed = convolution_desc(dml.FLOAT16, (1, 384, side, side), (384, 1, width, width), groups=384)
+        desc = dataclasses.replace(
+            packed, input_tensor=channels_last(packed.input_tensor), output_tensor=channels_last(packed.output_tensor)
+        )
+        assert _chosen(desc)[-1].endswith(name)
+        assert _chosen(desc, ordered)[-1].endswith(name_in_order)
 
 
 def _constants(desc: OperatorDesc) -> Mapping[str, int]:

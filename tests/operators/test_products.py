@@ -231,7 +231,7 @@ _CONVOLUTIONS: dict[str, tuple[Sequence[int], Sequence[int], dict[str, Any]]] = 
         *(
             (tile, "padded")
             for tile in _SHARED
-            if "convolution" in tile.families and tile not in (MEDIUM, _SMALLEST, DEPTHWISE_LINES)
+            if "convolution" in tile.families and tile not in (MEDIUM, _SMALLEST, *DEPTHWISE_LINES)
         ),
         *((WINDOWS, name) for name in _CONVOLUTIONS if "segments" not in name),
         *((tile, name) for tile in PLANES for name in ("padded", "depthwise", "of fours")),
@@ -304,19 +304,20 @@ def test_depthwise_convolutions_load_channels_that_lie_last_together(
         assert sample_fault("channels last", run_sample(bench, desc, inputs), expected) is None
 
 
+@pytest.mark.parametrize("tile", DEPTHWISE_LINES, ids=lambda tile: tile.name)
 @pytest.mark.parametrize("window", [(3, 2), (7, 7), (1, 3)], ids=["3x2", "7x7", "a row"])
 def test_invocations_share_the_lines_of_a_depthwise_window(
-    benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, window: tuple[int, int]
+    benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, window: tuple[int, int], tile: MatrixTile
 ) -> None:
     """Sums that are exact have the same bits in any order; what is not finite is not, either."""
     all_compute_as_gpus(monkeypatch, registers=255)
-    monkeypatch.setattr(matrix_choice, "DEPTHWISE", {dml.FLOAT16: (DEPTHWISE_LINES,) * 2})
+    monkeypatch.setattr(matrix_choice, "DEPTHWISE", {dml.FLOAT16: (tile, tile)})
     sizes, windows = (3, 24, 9, 5), (24, 1, *window)
     packed = convolution_desc(dml.FLOAT16, sizes, windows, groups=24, start=(3, 1), end=(2, 2))
     desc = dataclasses.replace(
         packed, input_tensor=channels_last(packed.input_tensor), output_tensor=channels_last(packed.output_tensor)
     )
-    assert lower(desc, GPU).steps[-1].kernel.variant.endswith(".lines")
+    assert lower(desc, GPU).steps[-1].kernel.variant.endswith(tile.name)
     random = np.random.default_rng(3)
     inputs = {
         "InputTensor": random.integers(-8, 9, sizes).astype(np.float16),

@@ -71,6 +71,8 @@ _FEWEST_ROWS_FOR_TALL = 65
 
 _MOST_ROWS = 16  # Rows up to which tiles of few rows are used: a second one of them finds the right operand cached
 
+_FEW_PLACES = 16  # Of a window, whose lines few invocations share
+
 _ROWS_FOR_WINDOWS = 4
 _FEW_TERMS, _MANY_INVOCATIONS = 64, 1024 * CORES
 """An invocation that goes through all terms by itself waits for each: that takes few of them, or many others beside."""
@@ -121,8 +123,8 @@ def choose(work: Work, target: Target) -> Choice:
     if is_convolution and is_short and work.is_depthwise and not target.is_cpu:
         wide, narrow = DEPTHWISE[work.data_type]
         has_own_order = target.device_arithmetic and target.multiplies_matrices_of(work.data_type)
-        if has_own_order and work.data_type in DEPTHWISE_LINES.types:
-            narrow = DEPTHWISE_LINES
+        if has_own_order and work.data_type is DataType.FLOAT16:
+            narrow = DEPTHWISE_LINES[int(work.terms <= _FEW_PLACES)]
         return Choice(wide if work.groups(wide) >= wide.fewest_groups else narrow, ONE_SEGMENT)
     if is_convolution and is_short and work.rows <= _ROWS_FOR_WINDOWS and not target.is_cpu:
         tile = WINDOWS if work.plane is None else PLANES[int(work.plane[1] % 4 > 0)]

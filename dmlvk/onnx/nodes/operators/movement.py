@@ -191,6 +191,8 @@ def padded(
             raise NotOnDevice("nothing is left of the tensor")
         tensor = sliced(node, tensor, offsets, sizes, [1] * tensor.rank)
         start, end = [max(0, before) for before in start], [max(0, after) for after in end]
+    if not any((*start, *end)):
+        return tensor
     return node.apply(
         "PADDING1",
         input_tensor=tensor,
@@ -249,12 +251,23 @@ def gather(node: Node) -> None:
     """Whole slices; negative indices count from the end."""
     tensor, indices = node.tensor(0), _indices(node, 1)
     axis = node.axis(node.integer("axis"), tensor.rank)
-    shape = (*tensor.shape[:axis], *indices.shape, *tensor.shape[axis + 1 :])
     _check_known(node, 1, tensor.shape[axis])
     is_large = tensor.source.size_in_bytes > largest_operand(node) and tensor.source.array is not None
     if is_large and tensor.is_packed and axis == 0 and tensor.rank > 1:
-        node.set(_gathered_of_parts(node, tensor, indices).viewed(shape))
+        node.set(_gathered_of_parts(node, tensor, indices).viewed((*indices.shape, *tensor.shape[1:])))
         return
+    if indices.rank or tensor.is_packed or is_dynamic((*tensor.shape, *tensor.strides)):
+        node.set(_gathered(node, tensor, indices, axis))
+        return
+    # One of several that lie behind one another, as queries beside keys: what is left keeps its order in memory.
+    order = sorted(range(tensor.rank), key=lambda each: tensor.strides[each], reverse=True)
+    left = [each for each in order if each != axis]
+    made = _gathered(node, tensor.transposed(order), indices, order.index(axis))
+    node.set(made.transposed([left.index(each) for each in sorted(left)]))
+
+
+def _gathered(node: Node, tensor: Tensor, indices: Tensor, axis: int) -> Tensor:
+    shape = (*tensor.shape[:axis], *indices.shape, *tensor.shape[axis + 1 :])
     rank = max(tensor.rank, indices.rank, len(shape), 1)
     lead = rank - tensor.rank
     made = node.apply(
@@ -264,7 +277,7 @@ def gather(node: Node) -> None:
         axis=axis + lead,
         index_dimensions=indices.rank,
     )
-    node.set(made.viewed(shape))
+    return made.viewed(shape)
 
 
 def _gathered_of_parts(node: Node, table: Tensor, indices: Tensor) -> Tensor:
