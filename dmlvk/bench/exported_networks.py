@@ -33,7 +33,8 @@ class TorchvisionNetwork:
     def _made(self, name: str) -> Any:
         vision, timm = module("torchvision"), module("timm")
         if vision is not None and name in vision.models.list_models():
-            return vision.models.get_model(name, weights=None)
+            of_backbone = name in vision.models.list_models(vision.models.segmentation)
+            return vision.models.get_model(name, weights=None, **({"weights_backbone": None} if of_backbone else {}))
         if timm is not None and name in timm.list_models():
             return timm.create_model(name, pretrained=False)
         there = [each.__name__ for each in (vision, timm) if each is not None]
