@@ -125,17 +125,14 @@ def _numpy_type(argument: NodeArg) -> np.dtype[Any]:
         raise InvalidArgumentError(f"the input {argument.name!r} of {argument.type} must be given") from None
 
 
-def random_input(argument: NodeArg, open_size: int = 1) -> npt.NDArray[Any]:
-    """Random numbers for an input, the same every time: of 0 to 1, integers 0 and 1.
-
-    Args:
-        open_size: what sizes are that the model leaves open.
+def random_input(argument: NodeArg) -> npt.NDArray[Any]:
+    """Random numbers for an input, the same every time: of 0 to 1, integers 0 and 1; sizes that are open are 1.
 
     Raises:
         InvalidArgumentError: when the input is of no numbers.
     """
     dtype = _numpy_type(argument)
-    shape = [size if isinstance(size, int) else open_size for size in argument.shape]
+    shape = [size if isinstance(size, int) else 1 for size in argument.shape]
     generator = np.random.default_rng(0)
     if dtype.kind == "f":
         return generator.random(shape, np.float32).astype(dtype)

@@ -22,14 +22,12 @@ def any_bits(random: np.random.Generator, data_type: DataType, sizes: Sequence[i
     return np.frombuffer(random.bytes(count * dtype.itemsize), dtype).reshape(sizes).copy()
 
 
-def indices_of(
-    random: np.random.Generator, data_type: DataType, sizes: Sequence[int], choices: int, *, outside: bool = True
-) -> Array:
+def indices_of(random: np.random.Generator, data_type: DataType, sizes: Sequence[int], choices: int) -> Array:
     """Indices below ``choices``; of signed types half of them count from the end; some lie outside, some very far."""
     dtype = np.dtype(data_type.numpy_dtype)
     is_signed = dtype.kind == "i"
     values = random.integers(-choices if is_signed else 0, choices, sizes).astype(dtype)
-    if outside and values.size > 12:
+    if values.size > 12:
         limits = np.iinfo(dtype)
         far = [choices, choices + 3, int(limits.max), int(limits.min), 2**31]
         far += [-choices - 1, -(2**31)] if is_signed else [2**32 - 1]

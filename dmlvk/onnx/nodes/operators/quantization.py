@@ -61,9 +61,9 @@ def _is_small(element: int) -> bool:
     return element in DATA_TYPES and DATA_TYPES[element].size_in_bits < 8
 
 
-def _by_blocks(node: Node, operator: str, source: Tensor, element: int, index: int = 1) -> Tensor:
+def _by_blocks(node: Node, operator: str, source: Tensor, element: int) -> Tensor:
     """By QUANTIZE or DEQUANTIZE, whose scales and zero points count for blocks by their sizes alone."""
-    tensors = [_unrepeated(node, number, source) for number in (index, index + 1) if node.has(number)]
+    tensors = [_unrepeated(node, number, source) for number in (1, 2) if node.has(number)]
     return node.apply(
         operator,
         element,
