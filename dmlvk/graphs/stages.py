@@ -110,7 +110,7 @@ def planned_stages(
 def single_stages(network: Network, target: Target) -> Stages:
     """A stage for each operator; products with packed weights, whose bits are their own, have one with what unpacks."""
     first: dict[int, Stage] = {}
-    packed = {found.product.index: found for found in find_packed_products(network, target, ()) if found.is_exact}
+    packed = {found.product.index: found for found in find_packed_products(network, target, ()) if found.has_own_order}
     sources = {found.source.index for found in packed.values()}
     stages = []
     for node in network.nodes:

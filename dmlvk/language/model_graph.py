@@ -1,8 +1,7 @@
 """What ONNX models of all architectures consist of: products with plain and packed weights, norms, rows of tables.
 
-Packed weights become dmlvk's own MatMulNBits, or com.microsoft's in folders for others. What a block's minimum takes
-from a sum is the minimum times the sum of the block's operands: so the weights are those of the file, whose difference
-FLOAT32 does not round.
+Packed weights become dmlvk's own MatMulNBits, or com.microsoft's in folders for others. There, and of experts, what a
+block's minimum takes from a sum is a product of its own, of the minimum and the sum of the block's operands.
 """
 
 from __future__ import annotations
@@ -32,6 +31,11 @@ def _packing(weights: Matrix) -> dict[str, int]:
         return {}
     zero = {"table": weights.table} if weights.table else {"zero_point": weights.zero}
     return {"bits": weights.bits, "block_size": weights.block, **zero}
+
+
+def _packing_with_minima(weights: Matrix) -> dict[str, int]:
+    """The same where minima lie beside scales and factors."""
+    return {**_packing(weights), **({} if weights.minima is None else {"minima": 1})}
 
 
 class ModelGraph(ABC):
@@ -471,20 +475,13 @@ class ModelGraph(ABC):
 
     def _embedded(self, table: Matrix, name: str, made: str) -> str:
         """The rows of the tokens."""
-        numbers, scales, factors = self._matrix(name, table)
+        if self._source.is_for_others and table.scales is not None:
+            return self._embedded_by_onnx(table, name, made)
+        numbers, scales, factors = self._matrix(name, table, has_minima=table.minima is not None)
         if table.scales is None:
             return self._node("Gather", [numbers, "input_ids"], made, axis=0)
-        if self._source.is_for_others:
-            return self._embedded_by_onnx(table, name, made)
-        inputs, packing = [numbers, "input_ids", scales, factors], {"K": table.columns, **_packing(table)}
-        if table.minima is None:
-            return self._node("GatherNBits", inputs, made, domain=DMLVK, **packing)
-        rows = self._node("GatherNBits", inputs, f"{made}.numbers", domain=DMLVK, **packing)
-        minima = self._embedded(table.minima, f"{name}.minima", f"{made}.minima")
-        each = self._node("Unsqueeze", [minima, self._constant("third", np.array([3]))], f"{made}.minima.each")
-        less = self._node("Sub", [self._blocks(rows, table.block), each], f"{made}.less")
-        shape = self._constant(f"{made}.shape", np.array([0, 0, table.columns]))
-        return self._node("Reshape", [less, shape], made)
+        inputs, packing = [numbers, "input_ids", scales, factors], _packing_with_minima(table)
+        return self._node("GatherNBits", inputs, made, domain=DMLVK, K=table.columns, **packing)
 
     def _embedded_by_onnx(self, table: Matrix, name: str, made: str) -> str:
         """The same by ONNX's own operators."""
@@ -520,7 +517,9 @@ class ModelGraph(ABC):
         return self._node("Reshape", [joined, shape], f"{made}.unpacked")
 
     def _product(self, operand: str, weights: Matrix, name: str) -> str:
-        numbers, scales, factors = self._matrix(name, weights)
+        is_for_others = self._source.is_for_others
+        has_minima = weights.minima is not None and not is_for_others
+        numbers, scales, factors = self._matrix(name, weights, has_minima=has_minima)
         if weights.scales is None:
             inputs = [operand, numbers]
             return self._node("FusedMatMul", inputs, f"{name}.product", domain=MICROSOFT, transB=1)
@@ -530,16 +529,18 @@ class ModelGraph(ABC):
                 "Gather", [operand, self._constant(f"{name}.order", order)], f"{name}.operand", axis=-1
             )
         inputs = [operand, numbers, scales, *(["", "", "", factors] if factors else [])]
-        packing, domain = {"K": weights.columns, "N": weights.rows, **_packing(weights)}, DMLVK
-        if self._source.is_for_others:
-            if not packing.pop("zero_point"):
-                width = math.ceil(weights.numbers.shape[1] * weights.bits / 8)
-                inputs.append(self._constant(f"{name}.zero_points", np.zeros((weights.rows, width), np.uint8)))
-            domain = MICROSOFT
-        # Before the product, which waits for nothing of it: so both run beside one another.
-        less = "" if weights.minima is None else self._less(operand, weights.minima, weights.block, name)
-        product = self._node("MatMulNBits", inputs, f"{name}.product", domain=domain, **packing)
-        return self._node("Sub", [product, less], f"{name}.difference") if less else product
+        packing = {"K": weights.columns, "N": weights.rows, **_packing(weights)}
+        if not is_for_others:
+            packing |= _packing_with_minima(weights)
+            return self._node("MatMulNBits", inputs, f"{name}.product", domain=DMLVK, **packing)
+        if not packing.pop("zero_point"):
+            width = math.ceil(weights.numbers.shape[1] * weights.bits / 8)
+            inputs.append(self._constant(f"{name}.zero_points", np.zeros((weights.rows, width), np.uint8)))
+        product = self._node("MatMulNBits", inputs, f"{name}.product", domain=MICROSOFT, **packing)
+        if weights.minima is None:
+            return product
+        less = self._less(operand, weights.minima, weights.block, name)
+        return self._node("Sub", [product, less], f"{name}.difference")
 
     def _less(self, operand: str, minima: Matrix, block: int, name: str) -> str:
         """What blocks' minima take from a product."""
@@ -554,15 +555,18 @@ class ModelGraph(ABC):
         shape = self._constant(f"blocks.{block}", np.array([0, 0, -1, block]))
         return self._node("Reshape", [operand, shape], f"{operand}.blocks.{block}")
 
-    def _matrix(self, name: str, weights: Matrix) -> tuple[str, str, str]:
-        """Numbers, and what belongs to packed ones: scales and factors; empty where there are none."""
+    def _matrix(self, name: str, weights: Matrix, *, has_minima: bool = False) -> tuple[str, str, str]:
+        """Numbers, and what belongs to packed ones: scales and factors; empty where there are none.
+
+        Args:
+            has_minima: whether minima lie beside both.
+        """
         if weights.scales is None:
             return self._constant(f"{name}.weight", weights.numbers), "", ""
-        numbers, scales = (
-            self._constant(f"{name}.{part}", array)
-            for part, array in (("numbers", weights.planes), ("scales", weights.scales))
-        )
-        return numbers, scales, "" if weights.factors is None else self._constant(f"{name}.factors", weights.factors)
+        scales, factors = weights.pairs() if has_minima else (weights.scales, weights.factors)
+        numbers = self._constant(f"{name}.numbers", weights.planes)
+        made = self._constant(f"{name}.scales", scales)
+        return numbers, made, "" if factors is None else self._constant(f"{name}.factors", factors)
 
     def _constant(self, name: str, array: Numbers) -> str:
         if name in self._constants:  # one matrix that is used twice

@@ -78,6 +78,25 @@ class Matrix:
         parts = [each.reshape(self.rows, -1) for each in (self.numbers, self.high) if each is not None]
         return np.concatenate(parts, axis=1) if len(parts) > 1 else self.numbers
 
+    def pairs(self) -> tuple[Numbers, Numbers | None]:
+        """Scales and factors as operators have them where blocks have minima: that of the minimum behind each.
+
+        Returns:
+            FLOAT16 [rows, 2 x scales], and of factors, if there are any, a byte with both, or two INT8.
+        """
+        assert self.minima is not None  # callers ask
+        assert self.scales is not None
+        less, factors = self.minima, self.factors
+        if less.scales is None:
+            return _in_turn(self.scales, less.numbers.astype(np.float16)), None
+        assert factors is not None  # of large blocks both have them
+        minima = less.numbers.reshape(factors.shape)
+        scales = _in_turn(self.scales, less.scales)
+        if factors.dtype == np.int8:
+            return scales, _in_turn(factors, minima.view(np.int8))
+        low, high = factors & 15 | minima << np.uint8(4), factors >> np.uint8(4) | minima & 0xF0
+        return scales, _in_turn(low, high)
+
     def part(self, start: int, stop: int) -> Matrix:
         """Some of its rows."""
         return self._with(lambda array: array[start:stop])
@@ -194,6 +213,12 @@ class Matrix:
             weights -= self.minima.multiplied_out()[..., None]
         weights = weights.reshape(self.rows, self.columns)
         return weights if self.order is None else weights[:, np.argsort(self.order)]
+
+
+def _in_turn(first: Numbers, second: Numbers) -> Numbers:
+    """Behind each element of an array [rows, count] that of another one."""
+    made: Numbers = np.stack([first, second], axis=-1).reshape(len(first), -1)
+    return made
 
 
 def packed(numbers: Numbers, bits: int) -> Numbers:

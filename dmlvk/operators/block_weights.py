@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from dmlvk.datatypes import DataType
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
-from dmlvk.operators.members import tensor_input, tensor_output, unsigned_attribute
+from dmlvk.operators.members import member, tensor_input, tensor_output, unsigned_attribute
 from dmlvk.operators.shapes import Draft, check_dimension_count, check_sizes, refuse
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
@@ -19,7 +19,7 @@ from dmlvk.tensors import TensorDesc
 LOW_BITS = {2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 8: 8}
 """Of an integer of so many bits, in the first plane of a column."""
 
-_LEAST_BLOCK = 8
+_LEAST_BLOCK, _LEAST_WITH_MINIMA = 8, 16
 _PLANE_TERMS = 32  # Planes of so many terms are whole words
 _BITS_OF_BYTE, _BITS_OF_TABLE = 8, 4
 _EXPONENTS = {DataType.FLOAT32: (DataType.UINT8,)}
@@ -95,10 +95,11 @@ def check_parameters(desc: Any, number: DataType | None, lines: int, blocks: int
     if number is not None and scale.data_type not in (number, DataType.FLOAT16, *_EXPONENTS.get(number, ())):
         more = ", or UINT8" if number in _EXPONENTS else ""
         refuse(desc, "scale_tensor.data_type", f"must be {number.name} or FLOAT16{more}; got {scale.data_type.name}")
-    count = blocks if factor is None else scale.sizes[1]
+    each = 2 if _has_minima(desc, number) else 1
+    count = blocks if factor is None else scale.sizes[1] // each
     if not count or blocks % count:
         refuse(desc, "scale_tensor.sizes", f"must be {lines} x a part of {blocks} blocks; got {list(scale.sizes)}")
-    check_sizes(desc, "scale_tensor", (lines, count), "lines and blocks")
+    check_sizes(desc, "scale_tensor", (lines, each * count), "lines and blocks" + (", two for each" * (each - 1)))
     if zero is not None:
         is_packed = zero.data_type is DataType.UINT8
         if is_packed and desc.bits != LOW_BITS[desc.bits]:
@@ -112,7 +113,8 @@ def check_parameters(desc: Any, number: DataType | None, lines: int, blocks: int
         bits = FACTOR_BITS.get(factor.data_type)
         if bits is None:
             refuse(desc, "factor_tensor.data_type", f"must be UINT8 or INT8; got {factor.data_type.name}")
-        check_sizes(desc, "factor_tensor", (lines, row_bytes(blocks, bits)), f"lines, and {blocks} of {bits} bits")
+        length = row_bytes(each * blocks, bits)
+        check_sizes(desc, "factor_tensor", (lines, length), f"lines, and {each * blocks} of {bits} bits")
     if desc.zero_point is not None and desc.zero_point >= 1 << desc.bits:
         refuse(desc, "zero_point", f"must be an integer of {desc.bits} bits; got {desc.zero_point}")
     if zero is not None and (factor is not None or desc.zero_point is not None):
@@ -121,6 +123,24 @@ def check_parameters(desc: Any, number: DataType | None, lines: int, blocks: int
         refuse(desc, "table", f"must be absent beside what stands for zero, and integers of {desc.bits} bits")
     if desc.table is not None and desc.table not in TABLES:
         refuse(desc, "table", f"must be 1 or 2; got {desc.table}")
+
+
+def _has_minima(desc: Any, number: DataType | None) -> bool:
+    """Whether blocks have minima.
+
+    Raises:
+        InvalidArgumentError: something else stands beside them that must not.
+    """
+    if not getattr(desc, "has_minima", False):
+        return False
+    if number not in (None, DataType.FLOAT32) or desc.scale_tensor.data_type is not DataType.FLOAT16:
+        refuse(desc, "has_minima", "must be false but for scales of FLOAT16 and numbers of FLOAT32")
+    for member_name in ("zero_point_tensor", "group_index_tensor", "table"):
+        if getattr(desc, member_name) is not None:
+            refuse(desc, member_name, "must be absent beside minima")
+    if desc.block_size % _LEAST_WITH_MINIMA or desc.scale_tensor.strides is not None:
+        refuse(desc, "has_minima", f"must be false where blocks are no multiples of {_LEAST_WITH_MINIMA}, or scales lie apart")
+    return True
 
 
 class DequantizeBlocks(OperatorDesc, is_listed=False):
@@ -161,6 +181,13 @@ class DequantizeBlocks(OperatorDesc, is_listed=False):
         "IQ4_NL; without it themselves, less what stands for zero",
         default=None,
     )
+    has_minima: bool | None = member(
+        "attribute",
+        "bool",
+        "whether blocks have minima, which are taken from their weights: behind each scale lies that of the minimum, and "
+        "behind each factor its factor; the output is FLOAT32",
+        None,
+    )
     declaration: ClassVar = Declaration(
         "quantization",
         "(x - ZeroPoint) * Scale",
@@ -171,6 +198,7 @@ class DequantizeBlocks(OperatorDesc, is_listed=False):
             "FLOAT32, then the product, which is rounded to FLOAT16 where that is the type.",
             "With factors a scale is ScaleTensor's times the block's factor, rounded to FLOAT32; so is its product "
             "with the difference, which is rounded to FLOAT16 where that is the type.",
+            "With minima what is so made, less the block's minimum, is rounded to FLOAT32.",
         ),
         same_data_type=(),
         accuracy=Accuracy("correctly rounded", 0.5),

@@ -1,2 +1,2 @@
-// GEMM of few rows with packed weights by exact integers, on GPUs.
+// GEMM of few rows with packed weights, by exact integers or chunk by chunk, on GPUs.
 #include "products/packed_rows.glsl"

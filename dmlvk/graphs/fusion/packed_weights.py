@@ -14,7 +14,7 @@ from dmlvk.graphs.fusion.epilogues import FusedProduct
 from dmlvk.graphs.network import Network, NetworkNode, NetworkValue
 from dmlvk.kernels.products.block_products import can_multiply, lower_product
 from dmlvk.kernels.products.block_weights import BlockWeights, weights_of
-from dmlvk.kernels.products.packed_integers import is_exact
+from dmlvk.kernels.products.packed_integers import has_own_order
 from dmlvk.kernels.program import Program
 from dmlvk.kernels.target import Target
 from dmlvk.operators import ActivationRelu, FusedActivation, Gemm
@@ -42,9 +42,9 @@ class PackedProduct:
         return value
 
     @property
-    def is_exact(self) -> bool:
-        """Whether it is computed by exact integers: then its bits are not those of its operators one by one."""
-        return is_exact(self.weights)
+    def has_own_order(self) -> bool:
+        """Whether its bits are not those of its operators one by one."""
+        return has_own_order(self.weights)
 
     def reads(self) -> tuple[NetworkValue, ...]:
         """What its kernels read, in the order of the program's inputs."""

@@ -310,8 +310,8 @@ def lower_product(desc: Gemm, weights: BlockWeights, sizes: Sequence[int], targe
 
 
 def _most_rows(weights: BlockWeights, target: Target) -> int:
-    """Rows up to which kernels read packed weights: any number of those that are multiplied exactly."""
-    if packed_integers.is_exact(weights) and not target.device_arithmetic:
+    """Rows up to which kernels read packed weights: any number of those that have an order of their own."""
+    if packed_integers.has_own_order(weights) and not target.device_arithmetic:
         return sys.maxsize
     return _MOST_ROWS_OF_PROCESSORS if target.is_cpu else _MOST_ROWS
 
@@ -383,7 +383,7 @@ def _add_rows(
     if packed_matrices.multiplies(product, weights, target):
         packed_matrices.add_product(builder, desc, weights, operands.bound(), constants, is_gated=is_gated)
         return
-    if packed_integers.is_exact(weights):
+    if packed_integers.has_own_order(weights):
         packed_integers.add_rows(builder, desc, product, weights, operands.bound(), constants, is_gated=is_gated)
         return
     if target.is_cpu:

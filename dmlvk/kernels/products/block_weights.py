@@ -76,6 +76,7 @@ class BlockWeights:
     high_plane: int = 0  # words from a column's first one to its second plane
     table: int = 0  # what integers of 4 bits stand for: 0 themselves, others as of DMLVK_DEQUANTIZE_BLOCKS
     has_exponents: bool = False  # whether scales are the exponents of powers of two
+    has_minima: bool = False  # whether each scale and each factor is a pair, the second one of the block's minimum
 
     @property
     def word_terms(self) -> int:
@@ -100,12 +101,17 @@ class BlockWeights:
         }
 
     def _forms_of_scales(self) -> dict[str, int]:
-        return {"SCALES_ARE_HALVES": int(self.has_half_scales), "SCALES_ARE_EXPONENTS": int(self.has_exponents)}
+        return {
+            "SCALES_ARE_HALVES": int(self.has_half_scales),
+            "SCALES_ARE_EXPONENTS": int(self.has_exponents),
+            "HAS_MINIMA": int(self.has_minima),
+        }
 
     @property
     def is_of_integers(self) -> bool:
         """Whether weights are integers of one plane, less an integer, times the scale."""
-        return self.zero_kind in (ZeroKind.NUMBER, ZeroKind.PACKED) and not self.high_bits and not self.table
+        has_more = self.high_bits or self.table or self.has_minima
+        return self.zero_kind in (ZeroKind.NUMBER, ZeroKind.PACKED) and not has_more
 
     def common_block(self, most: int) -> int:
         """Terms that share a scale and a zero, at most so many, of which it is a part."""
@@ -196,6 +202,10 @@ def weights_of_blocks(desc: DequantizeBlocks) -> BlockWeights:
     columns, terms = desc.output_tensor.sizes
     blocks = -(-terms // desc.block_size)
     steps, low = desc.scale_tensor.element_strides, LOW_BITS[desc.bits]
+    scales = desc.scale_tensor.sizes[1]
+    if desc.has_minima:  # what is counted are pairs
+        scales //= 2
+        steps = scales, 1
     line = row_bytes(blocks * desc.block_size, desc.bits) * _BITS_OF_BYTE // low
     if columns * line >= _MOST_INTEGERS:
         raise DeviceLimitError(
@@ -217,11 +227,12 @@ def weights_of_blocks(desc: DequantizeBlocks) -> BlockWeights:
         has_exponents=desc.scale_tensor.data_type is DataType.UINT8,
         high_bits=desc.bits - low,
         high_plane=blocks * desc.block_size * low // WORD_BITS if desc.bits != low else 0,
+        has_minima=bool(desc.has_minima),
     )
     zero, factor = desc.zero_point_tensor, desc.factor_tensor
     if factor is not None:
-        bits, size = FACTOR_BITS[factor.data_type], blocks // desc.scale_tensor.sizes[1] * desc.block_size
-        line = row_bytes(blocks, bits) * _BITS_OF_BYTE // bits
+        bits, size = FACTOR_BITS[factor.data_type], blocks // scales * desc.block_size
+        line = blocks if desc.has_minima else row_bytes(blocks, bits) * _BITS_OF_BYTE // bits
         return dataclasses.replace(
             weights,
             scale=Blocks(size, steps[1], 1, steps[0]),

@@ -1,7 +1,8 @@
-"""Products of FLOAT16 rows with packed weights by exact integers: docs/notes/exact-products.md has their definition.
+"""Products of rows with packed weights by a definition of their own: docs/notes/exact-products.md has it.
 
-A row's bits do not depend on how many rows there are, nor on the kernel. Of up to eight rows each invocation keeps the
-integers of its terms, and goes through columns with them.
+Rows of FLOAT16 are multiplied by exact integers, rows of FLOAT32 chunk by chunk. A row's bits do not depend on how many
+rows there are, nor on the kernel. Of up to four rows each invocation keeps its terms, and goes through columns with
+them.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dmlvk.datatypes import DataType
 from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.library.compiler import DEVICE_ARITHMETIC
 from dmlvk.kernels.products.block_parts import product_parameters
-from dmlvk.kernels.products.block_weights import BlockWeights
+from dmlvk.kernels.products.block_weights import BlockWeights, ZeroKind
 from dmlvk.kernels.products.matrix import Product
 from dmlvk.kernels.products.matrix_tiles import CORES
 from dmlvk.kernels.program import ProgramBuilder, Region
@@ -56,6 +58,17 @@ def is_exact(weights: BlockWeights) -> bool:
     are_integers = weights.is_of_integers and weights.bits in BITS
     has_chunks = weights.lies_along_terms and chunk_terms(weights) in CHUNKS
     return weights.data_type is DataType.FLOAT16 and are_integers and has_chunks
+
+
+def is_chunked(weights: BlockWeights) -> bool:
+    """Whether rows of FLOAT32 are multiplied chunk by chunk: likewise by the format of weights alone."""
+    has_chunks = weights.lies_along_terms and chunk_terms(weights) in CHUNKS and weights.bits in BITS
+    return weights.data_type is DataType.FLOAT32 and has_chunks and weights.zero_kind is not ZeroKind.FLOAT
+
+
+def has_own_order(weights: BlockWeights) -> bool:
+    """Whether products with such weights have other bits than DEQUANTIZE and GEMM give."""
+    return is_exact(weights) or is_chunked(weights)
 
 
 def chunk_terms(weights: BlockWeights) -> int:
@@ -107,9 +120,11 @@ class RowsKernel:
         results = _MOST_COLUMNS * self.rows * self.sides * (self.segments + 1)
         return 4 * (values + results)
 
-    def variant(self, target: Target, *, is_of_experts: bool = False) -> ShaderVariant:
+    def variant(
+        self, target: Target, data_type: DataType = DataType.FLOAT16, *, is_of_experts: bool = False
+    ) -> ShaderVariant:
         given = {
-            **defines(self.bits, self.chunk, target),
+            **_defines_of(data_type, self.bits, self.chunk, target),
             "BLOCK_ROWS": f"{self.rows}u",
             "INVOCATIONS": f"{self.invocations}u",
             "STAGE_COLUMNS": f"{self.stage_columns}u",
@@ -140,7 +155,20 @@ def defines(bits: int, chunk: int, target: Target) -> dict[str, str]:
     }
 
 
+def _defines_of(data_type: DataType, bits: int, chunk: int, target: Target) -> dict[str, str]:
+    """The same of rows of either data type."""
+    if data_type is DataType.FLOAT16:
+        return defines(bits, chunk, target)
+    own = {DEVICE_ARITHMETIC: "1"} if target.device_arithmetic else {}
+    return {"OPERAND": "float32", "OPERAND_BITS": "32", "WEIGHT_BITS": str(bits), "CHUNK": f"{chunk}u", **own}
+
+
 def _variant(way: str, given: Mapping[str, str], *, is_of_experts: bool, size: str = "") -> ShaderVariant:
+    if given["OPERAND"] == "float32":
+        name = f"blocks.float32.{given['WEIGHT_BITS']}.chunk_{way}{size}.{given['CHUNK'][:-1]}"
+        source = "packed_rows" if way == "rows" else "chunk_processors"
+        device = ".device" * (DEVICE_ARITHMETIC in given)
+        return ShaderVariant(f"{name}{device}", f"matrix/{source}.comp", tuple(sorted(given.items())))
     kind = "dot" if given["HAS_DOT_PRODUCT"] == "1" else "plain"
     name = f"{'experts' if is_of_experts else 'blocks'}.float16.{given['WEIGHT_BITS']}.integer_{way}{size}"
     source = f"matrix/{'expert' if is_of_experts else 'packed'}_{'packed_' * is_of_experts}{way}.comp"
@@ -157,10 +185,17 @@ def rows_kernels(*, is_of_experts: bool = False) -> Iterator[RowsKernel]:
 def variants(*, is_of_experts: bool = False) -> Iterator[ShaderVariant]:
     """The shaders; of rows that have weights of their own each, or of others."""
     for bits, chunk in itertools.product(BITS, CHUNKS):
-        yield _processor_variant(bits, chunk, is_of_experts=is_of_experts)
+        yield _processor_variant(defines(bits, chunk, Target()), is_of_experts=is_of_experts)
     for kernel in rows_kernels(is_of_experts=is_of_experts):
         for has_dot_product in (False, True):
             yield kernel.variant(Target(has_integer_dot_product=has_dot_product), is_of_experts=is_of_experts)
+    if is_of_experts:
+        return
+    for target in (Target(), Target(device_arithmetic=True)):
+        for bits, chunk in itertools.product(BITS, CHUNKS):
+            yield _processor_variant(_defines_of(DataType.FLOAT32, bits, chunk, target), is_of_experts=False)
+        for kernel in rows_kernels():
+            yield kernel.variant(target, DataType.FLOAT32)
 
 
 def rows_kernel(rows: int, terms: int, weights: BlockWeights, target: Target, *, is_gated: bool) -> RowsKernel:
@@ -185,9 +220,9 @@ def rows_kernel(rows: int, terms: int, weights: BlockWeights, target: Target, *,
     return next((kernel for kernel in kernels if kernel.segments >= segments), kernels[-1])
 
 
-def _processor_variant(bits: int, chunk: int, *, is_of_experts: bool) -> ShaderVariant:
+def _processor_variant(own: Mapping[str, str], *, is_of_experts: bool) -> ShaderVariant:
     given = {
-        **defines(bits, chunk, Target()),
+        **own,
         "BLOCK_ROWS": "1u",
         "INVOCATIONS": f"{_PROCESSOR_INVOCATIONS}u",
         "MOST_COLUMNS": f"{_PROCESSOR_COLUMNS}u",
@@ -251,7 +286,8 @@ def rows_launch(
         each = max(1, min(_processor_columns(product.terms, chunk), lanes * product.rows // _PROCESSOR_GROUPS))
         across = each * _PROCESSOR_INVOCATIONS
         tiles = product.rows, -(-product.columns // across)
-        variant = _processor_variant(weights.bits, chunk, is_of_experts=is_of_experts)
+        own = _defines_of(weights.data_type, weights.bits, chunk, Target(device_arithmetic=target.device_arithmetic))
+        variant = _processor_variant(own, is_of_experts=is_of_experts)
         return RowsLaunch(variant, _PROCESSOR_INVOCATIONS, tiles, {**constants, "GROUP_COLUMNS": across})
     most = 1 if is_of_experts else _ROWS[-1]
     kernel = rows_kernel(min(product.rows, most), product.terms, weights, target, is_gated=is_gated)
@@ -264,7 +300,8 @@ def rows_launch(
         "GROUP_COLUMNS": across,
     }
     tiles = -(-product.rows // kernel.rows), -(-product.columns // across)
-    return RowsLaunch(kernel.variant(target, is_of_experts=is_of_experts), kernel.invocations, tiles, constants)
+    variant = kernel.variant(target, weights.data_type, is_of_experts=is_of_experts)
+    return RowsLaunch(variant, kernel.invocations, tiles, constants)
 
 
 def add_rows(

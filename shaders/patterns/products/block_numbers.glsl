@@ -73,6 +73,7 @@ void main()
         uint index = column * PACKED_COLUMN + term * PACKED_TERM;
         uint zero = zero_at(zero_index(column, term));
         uint scale = scale_at(scale_index(column, term));
+        uint minimum = HAS_MINIMA ? scale_minimum(column, term) : 0u;
         uint word = BASE_WORD(packed) + index / uint(WORD_TERMS);
         uint high = 0u;
         if (HIGH_BITS != 0u) {
@@ -82,6 +83,7 @@ void main()
             uint integer = integer_of(words_packed[word + i / uint(WORD_TERMS)], index + i);
             integer |= (high >> i * HIGH_BITS & HIGH_MASK) << uint(WEIGHT_BITS);
             bits[i] = weight_of(number_of(integer), zero, scale);
+            if (HAS_MINIMA) { bits[i] = LESS(bits[i], minimum); }
         }
     } else {
         [[unroll]] for (uint i = 0u; i < 8u; ++i) {

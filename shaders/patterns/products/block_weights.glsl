@@ -6,6 +6,7 @@
 // Zeros are integers like the weights, or floats of the scale's type: then the difference is rounded to float32, and the product is, and
 // is rounded to float16 where that is the type. There may be none: then a number stands for all. In their place may lie factors: integers of
 // 4 bits, or signed ones of 8, by which scales of larger blocks are multiplied. Then the scale is rounded to float32, and so on as above.
+// With minima, of float32, the block's one is taken from that, and the difference rounded.
 //
 // Integers of 3, 5 and 6 bits lie in two planes of each column: the lowest 2 or 4 bits of all of them, and from HIGH_PLANE on the others.
 //
@@ -44,6 +45,12 @@ layout(constant_id = 26) const uint FACTOR_BITS = 8u;
 #else
 layout(constant_id = 27) const bool SCALES_ARE_HALVES = false;
 layout(constant_id = 36) const bool SCALES_ARE_EXPONENTS = false; // of powers of two, in bytes, with 128 added
+#endif
+// Whether behind each scale and each factor, of FLOAT16 and of integers, lies that of the block's minimum: what is taken from its weights.
+#if OPERAND_BITS == 16
+#define HAS_MINIMA false
+#else
+layout(constant_id = 37) const bool HAS_MINIMA = false;
 #endif
 
 layout(constant_id = 29) const uint HIGH_BITS = 0u; // of the second plane; without one 0
@@ -92,7 +99,7 @@ uint zero_index(uint column, uint term)
 
 // The word that holds a scale or a zero, by its index from where these begin; and its bits, out of that word: of an integer, or of a float of
 // the operand's type. Kernels that load far ahead keep words, since what is computed of them waits for memory.
-uint scale_word(uint index) { return SCALES_ARE_EXPONENTS ? index >> 2u : SCALES_ARE_HALVES ? index >> 1u : index; }
+uint scale_word(uint index) { return SCALES_ARE_EXPONENTS ? index >> 2u : SCALES_ARE_HALVES && !HAS_MINIMA ? index >> 1u : index; }
 uint scale_of(uint word, uint index)
 {
 #if OPERAND_BITS == 16
@@ -101,8 +108,15 @@ uint scale_of(uint word, uint index)
     if (SCALES_ARE_EXPONENTS) {
         return max(word >> (index & 3u) * 8u & 0xffu, 1u) - 1u << 23u; // none is denormal
     }
-    return SCALES_ARE_HALVES ? float32_from_float16(word >> (index & 1u) * 16u & 0xffffu) : word;
+    return SCALES_ARE_HALVES ? float32_from_float16(word >> (HAS_MINIMA ? 0u : index & 1u) * 16u & 0xffffu) : word;
 #endif
+}
+// Where a block's factors begin in their word: one, or with minima two.
+uint factor_shift(uint index) { return index * (HAS_MINIMA ? 2u * FACTOR_BITS : FACTOR_BITS) & 31u; }
+uint factor_of(uint word, uint shift)
+{
+    uint first = word << (32u - FACTOR_BITS - shift);
+    return FACTOR_BITS == 8u ? uint(int(first) >> 24) : first >> 28u;
 }
 uint zero_word(uint index)
 {
@@ -110,7 +124,7 @@ uint zero_word(uint index)
         return index / uint(WORD_TERMS);
     }
     if (ZERO_KIND == ZERO_IS_FACTOR) {
-        return FACTOR_BITS == 8u ? index >> 2u : index >> 3u;
+        return index / (32u / (HAS_MINIMA ? 2u * FACTOR_BITS : FACTOR_BITS));
     }
     return OPERAND_BITS == 16 ? index >> 1u : index;
 }
@@ -120,10 +134,19 @@ uint zero_of(uint word, uint index)
         return integer_of(word, index);
     }
     if (ZERO_KIND == ZERO_IS_FACTOR) {
-        uint first = word << (32u - FACTOR_BITS - (index * FACTOR_BITS & 31u));
-        return FACTOR_BITS == 8u ? uint(int(first) >> 24) : first >> 28u;
+        return factor_of(word, factor_shift(index));
     }
     return OPERAND_BITS == 16 ? word >> (index & 1u) * 16u & 0xffffu : word;
+}
+
+// What is taken from the weights of a block, by the words that hold its scale and its zero: exact, and never denormal.
+uint minimum_of(uint scale, uint zero, uint zero_index)
+{
+    precise float minimum = uintBitsToFloat(float32_from_float16(scale >> 16u));
+    if (ZERO_KIND == ZERO_IS_FACTOR) {
+        minimum = minimum * float_of_short(int(factor_of(zero, factor_shift(zero_index) + FACTOR_BITS)));
+    }
+    return floatBitsToUint(minimum);
 }
 
 // The same of buffers: `packed`, `scale` and `zero`, or others.
@@ -133,7 +156,13 @@ uint zero_of(uint word, uint index)
     { \
         return ZERO_KIND == ZERO_IS_NUMBER ? ZERO_NUMBER : zero_of(words_##zero[BASE_WORD(zero) + zero_word(index)], index); \
     } \
-    uint weight_function(uint column, uint term) \
+    uint scale##_minimum(uint column, uint term) \
+    { \
+        uint factor = 0u; \
+        if (ZERO_KIND == ZERO_IS_FACTOR) { factor = words_##zero[BASE_WORD(zero) + zero_word(zero_index(column, term))]; } \
+        return minimum_of(words_##scale[BASE_WORD(scale) + scale_index(column, term)], factor, zero_index(column, term)); \
+    } \
+    uint packed##_integer(uint column, uint term) \
     { \
         uint index = column * PACKED_COLUMN + term * PACKED_TERM; \
         uint integer = integer_of(words_##packed[BASE_WORD(packed) + index / uint(WORD_TERMS)], index); \
@@ -141,15 +170,23 @@ uint zero_of(uint word, uint index)
             uint word = words_##packed[BASE_WORD(packed) + column * PACKED_COLUMN / uint(WORD_TERMS) + high_word(term)]; \
             integer |= (high_of(word, term) & HIGH_MASK) << uint(WEIGHT_BITS); \
         } \
-        return weight_of(number_of(integer), zero##_at(zero_index(column, term)), scale##_at(scale_index(column, term))); \
+        return number_of(integer); \
+    } \
+    uint weight_function(uint column, uint term) \
+    { \
+        uint weight = weight_of( \
+            packed##_integer(column, term), zero##_at(zero_index(column, term)), scale##_at(scale_index(column, term))); \
+        return HAS_MINIMA ? LESS(weight, scale##_minimum(column, term)) : weight; \
     }
 
 #if OPERAND_BITS == 16
 #define WIDE(bits) float32_from_float16(bits)
 #define NARROW(bits) float16_from_float32(bits)
+#define LESS(weight, minimum) (weight)
 #else
 #define WIDE(bits) (bits)
 #define NARROW(bits) (bits)
+#define LESS(weight, minimum) subtract_f32(weight, minimum)
 #endif
 
 // The bits of a weight, by its definition. About 30 operations.

@@ -1,13 +1,19 @@
-// Products of few rows with packed weights by exact integers, on GPUs.
+// Products of few rows with packed weights, on GPUs: of FLOAT16 by exact integers, of FLOAT32 chunk by chunk.
 //
-// Each invocation has a chunk of BLOCK_ROWS rows for the whole kernel: their integers stay in its registers. It goes through
+// Each invocation has a chunk of BLOCK_ROWS rows for the whole kernel: their integers, or terms, stay in its registers. It goes through
 // GROUP_COLUMNS columns, and loads of each what its chunk meets there, so that neighbours load what is neighbouring. What chunks give is
 // exchanged by shared memory, STAGE_COLUMNS columns at a time, and added in rising order.
 //
 // The compile script passes BLOCK_ROWS, INVOCATIONS, STAGE_COLUMNS, AT_ONCE (columns whose weights are on their way at one time; half of
-// STAGE_COLUMNS, or a part of that) and what packed_integers.glsl is passed.
+// STAGE_COLUMNS, or a part of that) and what packed_integers.glsl or packed_chunks.glsl is passed.
+#if OPERAND_BITS == 16
 #include "products/packed_integers.glsl"
 #include "products/packed_planes.glsl"
+#define MOST_HIGH 1u
+#define CHUNK_HIGH 0u
+#else
+#include "products/packed_chunks.glsl"
+#endif
 
 layout(local_size_x = INVOCATIONS) in;
 
@@ -54,6 +60,7 @@ shared float totals[MOST_RESULTS];
 #define PACKED_INDEX(column) (((column) * PACKED_COLUMN + term) / uint(WORD_TERMS) / LOAD_WORDS)
 #define SCALE_INDEX(column) scale_index(column, term)
 #define ZERO_INDEX(column) zero_index(column, term)
+#define HIGH_INDEX(column) ((column) * PACKED_COLUMN / uint(WORD_TERMS) + high_word(term))
 #define SCALE_OF_COLUMN(number) \
     (SCALE_COLUMN_BLOCK == 1u ? OF_COLUMN(scale_range, SCALE_COLUMN, number) : SCALE_INDEX(min(first_column + (number), last_column)))
 #define ZERO_OF_COLUMN(number) \
@@ -76,16 +83,34 @@ shared float totals[MOST_RESULTS];
                 words[number][i_ * CHUNK_WORDS + j_] = is_there_ ? WEIGHTS_AT(words, i_ % SIDES, load_ + j_) : 0u; \
             } \
         } \
-        scales[number][i_] = SCALE_WORD(i_ % SIDES, SCALE_OF_COLUMN((first) + i_ / SIDES) >> 1u); \
-        if (ZERO_KIND == ZERO_IS_PACKED) { \
-            zeros[number][i_] = ZERO_WORD(i_ % SIDES, ZERO_OF_COLUMN((first) + i_ / SIDES) / uint(WORD_TERMS)); \
+        [[unroll]] for (uint j_ = 0u; j_ < MOST_HIGH; ++j_) { \
+            if (j_ < CHUNK_HIGH) { \
+                uint high_ = OF_COLUMN(high_range, PACKED_COLUMN / uint(WORD_TERMS), (first) + i_ / SIDES) + j_; \
+                highs[number][i_ * MOST_HIGH + j_] = WEIGHTS_AT(words, i_ % SIDES, high_); \
+            } \
+        } \
+        scales[number][i_] = SCALE_WORD(i_ % SIDES, scale_word(SCALE_OF_COLUMN((first) + i_ / SIDES))); \
+        if (ZERO_KIND != ZERO_IS_NUMBER) { \
+            zeros[number][i_] = ZERO_WORD(i_ % SIDES, zero_word(ZERO_OF_COLUMN((first) + i_ / SIDES))); \
         } \
     }
+
+// What a chunk of each row gives with a column goes into shared memory; with several rests, before it is scaled.
+#define VALUE_AT(result) values[((buffered * STAGE_RESULTS + (result)) * MOST_SEGMENTS + beside) * PITCH + within]
+
+#if OPERAND_BITS == 16
 #define SCALE_OF_WORD(word, number) \
     uintBitsToFloat(float32_from_float16((word) >> ((SCALE_COLUMN % 2u == 0u ? scale_range.x : SCALE_OF_COLUMN(number)) & 1u) * 16u & 0xffffu))
 
+#define DECLARE_ROWS \
+    uint planes[BLOCK_ROWS * 3u * PLANE_WORDS]; \
+    uint byte_sums[BLOCK_ROWS * 3u]; \
+    float row_units[BLOCK_ROWS], row_scales[BLOCK_ROWS]; \
+    uint rests[BLOCK_ROWS], rest_terms[BLOCK_ROWS]; \
+    float row_rests[BLOCK_ROWS];
+
 // The integers of the rows' chunks, and what of each is needed besides: a single rest apart from several.
-#define FIND_INTEGERS \
+#define FIND_ROWS \
     [[unroll]] for (uint row_ = 0u; row_ < BLOCK_ROWS; ++row_) { \
         uvec4 terms_[CHUNK / 4u]; \
         [[unroll]] for (uint i_ = 0u; i_ < CHUNK / 4u; ++i_) { \
@@ -101,8 +126,6 @@ shared float totals[MOST_RESULTS];
         } \
     }
 
-// What a chunk of each row gives with a column, into shared memory; with several rests, before it is scaled.
-#define VALUE_AT(result) values[((buffered * STAGE_RESULTS + (result)) * MOST_SEGMENTS + beside) * PITCH + within]
 #define MULTIPLY_COLUMN(number, i, first) \
     { \
         float scale_ = SCALE_OF_WORD(scales[number][i], (first) + (i) / SIDES); \
@@ -149,6 +172,59 @@ shared float totals[MOST_RESULTS];
             VALUE_AT(i_ * BLOCK_ROWS + (row)) = value_of_chunk(number_, row_units[row], scale_); \
         } \
     }
+#else
+#define DECLARE_ROWS \
+    float terms[BLOCK_ROWS * CHUNK]; \
+    float row_sums[BLOCK_ROWS]; \
+    uint row_least[BLOCK_ROWS];
+#define ADD_RESTS(row)
+
+#define FIND_ROWS \
+    [[unroll]] for (uint row_ = 0u; row_ < BLOCK_ROWS; ++row_) { \
+        uint lowest_ = NO_LOWEST; \
+        precise float sum_ = 0.0; \
+        [[unroll]] for (uint i_ = 0u; i_ < CHUNK; i_ += 4u) { \
+            uint end_ = is_inside ? parameters.terms : 0u; \
+            uvec4 four_ = left_four(min(first_row + row_, parameters.rows - 1u), term + i_, end_); \
+            lowest_ = min(lowest_, lowest_of_four(four_)); \
+            [[unroll]] for (uint j_ = 0u; j_ < 4u; ++j_) { \
+                terms[row_ * CHUNK + i_ + j_] = uintBitsToFloat(four_[j_]); \
+                sum_ = sum_ + uintBitsToFloat(four_[j_]); \
+            } \
+        } \
+        row_sums[row_] = sum_; \
+        row_least[row_] = least_scale(lowest_); \
+    }
+
+#define MULTIPLY_COLUMN(number, i, first) \
+    { \
+        uint zero_at_ = ZERO_KIND == ZERO_IS_NUMBER ? 0u : ZERO_OF_COLUMN((first) + (i) / SIDES); \
+        uint zero_ = ZERO_KIND == ZERO_IS_NUMBER ? ZERO_NUMBER : zero_of(zeros[number][i], zero_at_); \
+        uvec2 entry_ = entry_of(scale_of(scales[number][i], SCALE_OF_COLUMN((first) + (i) / SIDES)), zero_); \
+        uint minimum_ = HAS_MINIMA ? minimum_of(scales[number][i], zeros[number][i], zero_at_) : 0u; \
+        FIND_EXPONENTS \
+        float products_[BLOCK_ROWS]; \
+        [[unroll]] for (uint row_ = 0u; row_ < BLOCK_ROWS; ++row_) { products_[row_] = 0.0; } \
+        [[unroll]] for (uint k_ = 0u; k_ < CHUNK_WORDS; ++k_) { \
+            uint word_ = FLIPPED(words[number][(i) * CHUNK_WORDS + k_]); \
+            uint high_ = HIGH_OF_WORD(highs[number], (i) * MOST_HIGH, k_); \
+            float biased_[WORD_TERMS]; \
+            BIASED_TERMS(word_, high_, biased_) \
+            [[unroll]] for (uint j_ = 0u; j_ < uint(WORD_TERMS); ++j_) { \
+                precise float bias_ = (BIAS(j_) + HALF_RANGE) + uintBitsToFloat(entry_.y); \
+                precise float weight_ = biased_[j_] - bias_; \
+                [[unroll]] for (uint row_ = 0u; row_ < BLOCK_ROWS; ++row_) { \
+                    float own_ = terms[row_ * CHUNK + k_ * uint(WORD_TERMS) + j_]; \
+                    products_[row_] = product_plus(own_, weight_, products_[row_]); \
+                } \
+            } \
+        } \
+        [[unroll]] for (uint row_ = 0u; row_ < BLOCK_ROWS; ++row_) { \
+            float value_ = value_of_chunk(products_[row_], row_sums[row_], entry_.x, minimum_, row_least[row_]); \
+            VALUE_AT((((first) - stage) * SIDES + (i)) * BLOCK_ROWS + row_) = value_; \
+        } \
+    }
+#endif
 
 void main() {
     WORK_GROUP(group)
@@ -162,11 +238,8 @@ void main() {
     uint words[2][LINES * CHUNK_WORDS];
     uint scales[2][LINES];
     uint zeros[2][LINES];
-    uint planes[BLOCK_ROWS * 3u * PLANE_WORDS];
-    uint byte_sums[BLOCK_ROWS * 3u];
-    float row_units[BLOCK_ROWS], row_scales[BLOCK_ROWS];
-    uint rests[BLOCK_ROWS], rest_terms[BLOCK_ROWS];
-    float row_rests[BLOCK_ROWS];
+    uint highs[2][LINES * MOST_HIGH];
+    DECLARE_ROWS
     for (uint iteration = 0u; iteration < SEGMENTS; iteration += SEGMENTS_BESIDE) {
         uint segments = min(SEGMENTS_BESIDE, SEGMENTS - iteration);
         uint own_term = (iteration + beside) * SEGMENT + within * CHUNK;
@@ -175,8 +248,9 @@ void main() {
         uvec2 packed_range = RANGE(PACKED_INDEX);
         uvec2 scale_range = RANGE(SCALE_INDEX);
         uvec2 zero_range = RANGE(ZERO_INDEX);
+        uvec2 high_range = RANGE(HIGH_INDEX);
         LOAD_COLUMNS(0, 0u)
-        FIND_INTEGERS
+        FIND_ROWS
         uint buffered = 0u;
         [[dont_unroll]] for (uint stage = 0u; stage < GROUP_COLUMNS; stage += STAGE_COLUMNS) {
             [[dont_unroll]] for (uint first = stage; first < min(stage + STAGE_COLUMNS, GROUP_COLUMNS); first += 2u * AT_ONCE) {

@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.normalization import layer_normalized, normalized
-from dmlvk.onnx.nodes.operators.quantized import meaning
+from dmlvk.onnx.nodes.operators.quantized import has_minima, meaning
 from dmlvk.onnx.nodes.operators.reduction import reduced
 from dmlvk.onnx.nodes.operators.rotary import split
 from dmlvk.onnx.nodes.translation import DMLVK, FLOATS, MICROSOFT, Node, translates
@@ -197,6 +197,7 @@ def gathered_numbers(node: Node) -> None:
         output_tensor=New(TensorProto.FLOAT, (count, terms)),
         bits=node.integer("bits"),
         block_size=node.integer("block_size"),
+        has_minima=has_minima(node),
         **meaning(node),
     )
     node.set(made.viewed((*indices.shape, terms)))

@@ -385,6 +385,11 @@ def meaning(node: Node) -> dict[str, int]:
     return {name: node.integer(name) for name in ("zero_point", "table") if node.is_given(name)}
 
 
+def has_minima(node: Node) -> bool:
+    """Whether scales and factors of dmlvk's own nodes are pairs, the second ones those of the blocks' minima."""
+    return bool(node.integer("minima", 0))
+
+
 @dataclasses.dataclass(frozen=True)
 class _NodeBlocks:
     """What MatMulNBits says of its weights."""
@@ -435,7 +440,8 @@ class _NodeBlocks:
         """
         packed, scale = node.tensor(1), node.tensor(2)
         lines = {"packed_tensor": self._lines(packed, self.column_bytes, "integers", TensorProto.UINT8)}
-        count = math.prod(scale.shape) // self.columns if node.has(_FACTORS) else self.count
+        each = 2 if has_minima(node) else 1
+        count = math.prod(scale.shape) // self.columns if node.has(_FACTORS) else each * self.count
         lines["scale_tensor"] = self._lines(scale, count, "scales", scale.element)
         if scale.element not in (number, TensorProto.FLOAT16) and not node.is_given("table"):
             raise NotOnDevice("scales of another type than the first matrix")
@@ -449,7 +455,7 @@ class _NodeBlocks:
                 raise NotOnDevice("zero points of another type than the first matrix")
         if node.has(_FACTORS):
             factors = node.tensor(_FACTORS)
-            length = row_bytes(self.count, 8 if factors.element == TensorProto.INT8 else 4)
+            length = row_bytes(each * self.count, 8 if factors.element == TensorProto.INT8 else 4)
             lines["factor_tensor"] = self._lines(factors, length, "factors", factors.element)
         return lines
 
@@ -517,6 +523,7 @@ def _product_with_blocks(node: Node, kinds: Collection[int]) -> None:
             output_tensor=New(a.element, (stop - start, blocks.terms)),
             bits=blocks.bits,
             block_size=blocks.size,
+            has_minima=has_minima(node),
             **meaning(node),
         )
         addend = None if addend is None else addend.broadcast((rows.shape[0], stop - start))
