@@ -211,10 +211,12 @@ class OwnBlocks:
     large: int = 1  # blocks that share a scale
     table: int | None = None  # what integers stand for
     has_exponents: bool = False  # whether scales are bytes
+    has_minima: bool = False  # whether behind each scale, and each factor, lies that of a minimum
 
     def inputs(self, columns: int, terms: int) -> dict[str, Array]:
         random = np.random.default_rng(terms + self.bits)
-        blocks, pairs = terms // self.block, 2 if self.factors is np.uint8 else 1
+        each = 2 if self.has_minima else 1
+        blocks, pairs = each * (terms // self.block), 2 if self.factors is np.uint8 else 1
         made: dict[str, Array] = {
             "w": random.integers(0, 256, (columns, terms * self.bits // 8), np.uint8),
             "s": (random.standard_normal((columns, blocks // self.large)) / 64).astype(np.float16),
@@ -225,8 +227,8 @@ class OwnBlocks:
             made["f"] = random.integers(0, 256, (columns, blocks // pairs), np.uint8).view(self.factors)
         return made
 
-    def numbers(self, inputs: dict[str, Array], dtype: Any) -> Array:
-        """What they stand for, rounded to FLOAT32 and to the type."""
+    def integers(self, inputs: dict[str, Array]) -> Array:
+        """Integers less what stands for zero, [columns, terms]."""
         low, first = {3: 2, 5: 4, 6: 4}.get(self.bits, self.bits), 0
         terms = inputs["w"].shape[1] * 8 // self.bits
         integers = np.zeros((len(inputs["w"]), terms), np.int64)
@@ -235,15 +237,23 @@ class OwnBlocks:
                 plane = inputs["w"][:, first : first + terms * bits // 8, None]
                 shifts, first = np.arange(0, 8, bits, dtype=np.uint8), terms * bits // 8
                 integers |= (plane >> shifts & (2**bits - 1)).reshape(len(plane), -1).astype(np.int64) << place
+        return integers - self.zero if self.table is None else np.array(_TABLES[self.table])[integers]
+
+    def scales(self, inputs: dict[str, Array]) -> tuple[Array, Array]:
+        """Those of blocks, and minima or zeros: FLOAT32 [columns, blocks]."""
+        each = 2 if self.has_minima else 1
         scales = np.exp2(inputs["s"] - 128.0) if self.has_exponents else inputs["s"]
-        scales = scales.astype(np.float32).repeat(self.large, 1)
+        scales = scales.astype(np.float32).reshape(len(scales), -1, each).repeat(self.large, 1)
         if self.factors is np.int8:
-            scales = scales * inputs["f"].astype(np.float32)
+            scales = scales * inputs["f"].astype(np.float32).reshape(scales.shape)
         elif self.factors is np.uint8:
             scales = scales * np.stack([inputs["f"] & 15, inputs["f"] >> 4], -1).reshape(scales.shape)
-        if self.table is not None:
-            integers = np.array(_TABLES[self.table])[integers]
-        return ((integers.astype(np.float32) - np.float32(self.zero)) * scales.repeat(self.block, 1)).astype(dtype)
+        return scales[..., 0], scales[..., 1] if self.has_minima else np.zeros_like(scales[..., 0])
+
+    def numbers(self, inputs: dict[str, Array], dtype: Any) -> Array:
+        """What they stand for, rounded to FLOAT32 and to the type."""
+        scales, minima = (each.repeat(self.block, 1) for each in self.scales(inputs))
+        return (self.integers(inputs).astype(np.float32) * scales - minima).astype(dtype)
 
     def graph(self, device: dml.Device, inputs: dict[str, Array], number: dml.DataType, *, fuse: bool) -> Any:
         graph = dml.Graph(device)
@@ -256,7 +266,7 @@ class OwnBlocks:
         }
         columns, terms = len(inputs["w"]), inputs["x"].shape[1]
         meaning = {"zero_point": self.zero} if self.table is None else {"table": self.table}
-        members = {"bits": self.bits, "block_size": self.block, **meaning}
+        members = {"bits": self.bits, "block_size": self.block, "has_minima": self.has_minima, **meaning}
         numbers = graph.apply(
             "DMLVK_DEQUANTIZE_BLOCKS", tensors, members, output_sizes=(columns, terms), output_data_type=number
         )

@@ -45,6 +45,9 @@ _PROCESSOR_INVOCATIONS = 8
 _PROCESSOR_COLUMNS = 8
 """Of an invocation, at most: each makes its rows' integers."""
 
+_PROCESSOR_ROWS = 4
+"""Of an invocation where there are twice as many, of FLOAT32: each weight is unpacked once for all."""
+
 _PROCESSOR_GROUPS = 64
 """Work groups, at least, that processors share."""
 
@@ -192,8 +195,8 @@ def variants(*, is_of_experts: bool = False) -> Iterator[ShaderVariant]:
     if is_of_experts:
         return
     for target in (Target(), Target(device_arithmetic=True)):
-        for bits, chunk in itertools.product(BITS, CHUNKS):
-            yield _processor_variant(_defines_of(DataType.FLOAT32, bits, chunk, target), is_of_experts=False)
+        for bits, chunk, rows in itertools.product(BITS, CHUNKS, (1, _PROCESSOR_ROWS)):
+            yield _processor_variant(_defines_of(DataType.FLOAT32, bits, chunk, target), rows, is_of_experts=False)
         for kernel in rows_kernels():
             yield kernel.variant(target, DataType.FLOAT32)
 
@@ -220,24 +223,24 @@ def rows_kernel(rows: int, terms: int, weights: BlockWeights, target: Target, *,
     return next((kernel for kernel in kernels if kernel.segments >= segments), kernels[-1])
 
 
-def _processor_variant(own: Mapping[str, str], *, is_of_experts: bool) -> ShaderVariant:
+def _processor_variant(own: Mapping[str, str], rows: int = 1, *, is_of_experts: bool) -> ShaderVariant:
     given = {
         **own,
-        "BLOCK_ROWS": "1u",
+        "BLOCK_ROWS": f"{rows}u",
         "INVOCATIONS": f"{_PROCESSOR_INVOCATIONS}u",
         "MOST_COLUMNS": f"{_PROCESSOR_COLUMNS}u",
     }
-    return _variant("processors", given, is_of_experts=is_of_experts)
+    return _variant("processors", given, is_of_experts=is_of_experts, size=f".{rows}" * (rows > 1))
 
 
-def _processor_columns(terms: int, chunk: int) -> int:
+def _processor_columns(terms: int, chunk: int, rows: int) -> int:
     """Columns of an invocation, at most: with rests of all terms its loops have few enough turns.
 
     Raises:
         DeviceLimitError: one column has too many.
     """
     chunks, segments = -(-terms // chunk), -(-terms // SEGMENT)
-    of_column = chunks * (chunk + 2) + 2 * segments + terms // _CHUNK + 4
+    of_column = rows * (chunks * (chunk + 2) + 2 * segments + terms // _CHUNK + 4)
     of_all = chunks + 4 * segments + 4
     if of_column + of_all > MAX_LOOP_ITERATIONS:
         raise DeviceLimitError(
@@ -283,11 +286,13 @@ def rows_launch(
     constants = {"BLOCK": chunk, "CHUNKS_ARE_WHOLE": int(product.terms % chunk == 0)}
     if target.is_cpu:
         lanes = -(-product.columns // _PROCESSOR_INVOCATIONS)
-        each = max(1, min(_processor_columns(product.terms, chunk), lanes * product.rows // _PROCESSOR_GROUPS))
+        rows = _PROCESSOR_ROWS if product.rows >= 2 * _PROCESSOR_ROWS and is_chunked(weights) else 1
+        most = _processor_columns(product.terms, chunk, rows)
+        each = max(1, min(most, lanes * product.rows // rows // _PROCESSOR_GROUPS))
         across = each * _PROCESSOR_INVOCATIONS
-        tiles = product.rows, -(-product.columns // across)
+        tiles = -(-product.rows // rows), -(-product.columns // across)
         own = _defines_of(weights.data_type, weights.bits, chunk, Target(device_arithmetic=target.device_arithmetic))
-        variant = _processor_variant(own, is_of_experts=is_of_experts)
+        variant = _processor_variant(own, rows, is_of_experts=is_of_experts)
         return RowsLaunch(variant, _PROCESSOR_INVOCATIONS, tiles, {**constants, "GROUP_COLUMNS": across})
     most = 1 if is_of_experts else _ROWS[-1]
     kernel = rows_kernel(min(product.rows, most), product.terms, weights, target, is_gated=is_gated)

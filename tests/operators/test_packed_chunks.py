@@ -1,0 +1,159 @@
+"""Products of FLOAT32 rows with packed weights have the bits of their definition, among any number of rows.
+
+The definition is in docs/notes/exact-products.md; weights are those of GGUF's types.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import dmlvk as dml
+from dmlvk.kernels.target import Target
+from tests.graphs.test_packed_weights import OWN_BLOCKS, OwnBlocks
+from tests.targets import all_compute_as_gpus, variants_of
+
+Array = npt.NDArray[Any]
+_SEGMENT = 1024
+_WITH_MINIMA = (
+    OwnBlocks(4, 32, np.int8, 0, 8, has_minima=True),
+    OwnBlocks(5, 32, np.int8, 0, 8, has_minima=True),
+    OwnBlocks(2, 16, np.uint8, 0, 16, has_minima=True),
+    OwnBlocks(4, 32, has_minima=True),
+    OwnBlocks(8, 16, np.uint8, 3, 4, has_minima=True),
+)
+"""As Q4_K, Q5_K, Q2_K and Q4_1 have them, and as none has."""
+
+KINDS = (*(kind for kind in OWN_BLOCKS if kind.block >= 16), *_WITH_MINIMA)
+
+
+def chunked(kind: OwnBlocks, x: Array, inputs: dict[str, Array]) -> Array:
+    """The definition, step by step, by NumPy's FLOAT32; denormals are zeros."""
+    integers = kind.integers(inputs)
+    with np.errstate(all="ignore"):
+        scales, minima = kind.scales(inputs)
+
+    def step(numbers: Array) -> Array:
+        single: Array = numbers.astype(np.float32)
+        return np.where(np.abs(single) < np.finfo(np.float32).tiny, np.float32(0), single)
+
+    def sums(of: Array, weights: Array) -> tuple[Array, Array]:
+        products, terms = np.zeros((len(of), len(weights)), np.float32), np.zeros((len(of), 1), np.float32)
+        for term in range(of.shape[1]):
+            products = step(products + step(of[:, term, None] * weights[:, term]))
+            terms = step(terms + of[:, term, None])
+        return products, terms
+
+    size, terms = min(kind.block, 32), x.shape[1]
+    scales, minima = (np.repeat(step(each), kind.block // size, 1) for each in (scales, minima))
+    total: Array = np.zeros((len(x), len(integers)), np.float32)
+    with np.errstate(all="ignore"):
+        x = step(x)
+        for segment in range(0, terms, _SEGMENT):
+            of_segment = np.zeros_like(total)
+            for first in range(segment, min(segment + _SEGMENT, terms), size):
+                own, weights = x[:, first : first + size], integers[:, first : first + size].astype(np.float32)
+                scale, minimum = scales[:, first // size], minima[:, first // size]
+                products, added = sums(own, weights)
+                value = step(products * scale)
+                if kind.has_minima:
+                    value = step(value - step(added * minimum))
+                small, small_added = sums(step(own * np.float32(2.0**-24)), weights)
+                other = step(small * scale)
+                if kind.has_minima:
+                    other = step(other - step(small_added * minimum))
+                plain = np.isfinite(products) & np.isfinite(added)
+                of_segment = step(of_segment + np.where(plain, value, step(other * np.float32(2.0**24))))
+            total = step(total + of_segment)
+    return total
+
+
+def check(device: dml.Device, kind: OwnBlocks, inputs: dict[str, Array]) -> tuple[Array, list[str]]:
+    """Results, and the kernels that gave them."""
+    graph = kind.graph(device, inputs, dml.FLOAT32, fuse=True)
+    found = device.run(graph, inputs)["y"]
+    expected = chunked(kind, inputs["x"], inputs)
+    same = (found.view(np.uint32) == expected.view(np.uint32)) | (np.isnan(found) & np.isnan(expected))
+    assert same.all(), (kind, variants_of(graph), np.argwhere(~same)[:4], found[~same][:4], expected[~same][:4])
+    return found, variants_of(graph)
+
+
+def rows_of(kind: OwnBlocks, rows: int, columns: int, terms: int) -> dict[str, Array]:
+    inputs = kind.inputs(columns, terms)
+    inputs["x"] = np.random.default_rng(rows).standard_normal((rows, terms)).astype(np.float32)
+    return inputs
+
+
+def as_gpu(monkeypatch: pytest.MonkeyPatch, device: dml.Device) -> None:
+    if Target.of(device.info).is_naive:
+        pytest.skip("SwiftShader compiles a GPU's products for ten seconds")
+    all_compute_as_gpus(monkeypatch, registers=256)
+
+
+@pytest.mark.parametrize("kernels", ["its own", "a GPU's"])
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_rows_have_the_bits_of_the_definition(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch, kind: OwnBlocks, kernels: str
+) -> None:
+    """And errors below those that are stated, for each type and few rows and more."""
+    if kernels == "a GPU's":
+        as_gpu(monkeypatch, device)
+    for rows, columns, terms in ((1, 24, 2048), (9, 9, 1280)):
+        inputs = rows_of(kind, rows, columns, terms)
+        found, (name,) = check(device, kind, inputs)
+        assert ".chunk_" in name
+        numbers, x = kind.numbers(inputs, np.float64), inputs["x"].astype(np.float64)
+        scales, minima = kind.scales(inputs)
+        parts = np.abs(kind.integers(inputs)) * np.repeat(np.abs(scales), kind.block, 1).astype(np.float64)
+        magnitudes = np.abs(x) @ (parts + np.repeat(np.abs(minima), kind.block, 1)).T
+        units = np.abs(found - x @ numbers.T) / magnitudes * 2.0**24
+        assert units.max() < 1024 + 2 + 2
+
+
+@pytest.mark.parametrize("kernels", ["its own", "a GPU's"])
+def test_rare_terms_and_scales_have_the_bits_of_the_definition(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch, kernels: str
+) -> None:
+    """Denormals, infinities, NaN, sums that vanish, and sums of terms that no number of 32 bits holds."""
+    if kernels == "a GPU's":
+        as_gpu(monkeypatch, device)
+    for kind in (_WITH_MINIMA[0], KINDS[1]):
+        for unusual in (0.0, 1e-39, 1e-20, 1e37, 3e38, np.inf, np.nan):
+            inputs = rows_of(kind, 3, 24, 1280)
+            inputs["x"][1, 40:48] = unusual
+            inputs["x"][0] *= np.float32(1e-34)
+            inputs["x"][2] *= np.float32(1e-30)
+            inputs["x"][2, :16] = 1e-42
+            inputs["s"][3, 2], inputs["s"][11, 0] = 0.0, 6e-8
+            with np.errstate(all="ignore"):
+                inputs["s"][5, 1] = np.float16(unusual)
+            check(device, kind, inputs)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 8])
+def test_a_row_has_the_same_bits_among_any_number(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    """By kernels of one, two and four rows, of GPUs with few registers and many."""
+    kind = _WITH_MINIMA[0]
+    inputs = rows_of(kind, 13, 20, 1024 + 256)
+    whole = device.run(kind.graph(device, inputs, dml.FLOAT32, fuse=True), inputs)["y"]
+    some = dict(inputs, x=inputs["x"][:rows])
+    for registers in (None, 64, 128, 256):
+        if registers is not None:
+            as_gpu(monkeypatch, device)
+            all_compute_as_gpus(monkeypatch, registers=registers)
+        found = device.run(kind.graph(device, some, dml.FLOAT32, fuse=True), some)["y"]
+        assert found.tobytes() == whole[:rows].tobytes(), registers
+
+
+def test_long_rows_are_computed_to_their_end(device: dml.Device) -> None:
+    """One row is not finite: loops have their most turns."""
+    kind = dataclasses.replace(_WITH_MINIMA[2], large=1)
+    inputs = rows_of(kind, 9, 16, 16384)
+    inputs["x"][1, -1] = np.inf
+    check(device, kind, inputs)
