@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 
 from dmlvk.datatypes import DataType
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
-from dmlvk.operators.members import member, tensor_input, tensor_output, unsigned_attribute
+from dmlvk.operators.members import member as _member
+from dmlvk.operators.members import tensor_input, tensor_output, unsigned_attribute
 from dmlvk.operators.shapes import Draft, check_dimension_count, check_sizes, refuse
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
@@ -135,11 +136,12 @@ def _has_minima(desc: Any, number: DataType | None) -> bool:
         return False
     if number not in (None, DataType.FLOAT32) or desc.scale_tensor.data_type is not DataType.FLOAT16:
         refuse(desc, "has_minima", "must be false but for scales of FLOAT16 and numbers of FLOAT32")
-    for member_name in ("zero_point_tensor", "group_index_tensor", "table"):
-        if getattr(desc, member_name) is not None:
-            refuse(desc, member_name, "must be absent beside minima")
+    for name in ("zero_point_tensor", "group_index_tensor", "table"):
+        if getattr(desc, name) is not None:
+            refuse(desc, name, "must be absent beside minima")
     if desc.block_size % _LEAST_WITH_MINIMA or desc.scale_tensor.strides is not None:
-        refuse(desc, "has_minima", f"must be false where blocks are no multiples of {_LEAST_WITH_MINIMA}, or scales lie apart")
+        wanted = f"scales in order, and blocks of multiples of {_LEAST_WITH_MINIMA} terms"
+        refuse(desc, "has_minima", f"must be false but for {wanted}; got blocks of {desc.block_size}")
     return True
 
 
@@ -181,11 +183,11 @@ class DequantizeBlocks(OperatorDesc, is_listed=False):
         "IQ4_NL; without it themselves, less what stands for zero",
         default=None,
     )
-    has_minima: bool | None = member(
+    has_minima: bool | None = _member(
         "attribute",
         "bool",
-        "whether blocks have minima, which are taken from their weights: behind each scale lies that of the minimum, and "
-        "behind each factor its factor; the output is FLOAT32",
+        "whether blocks have minima, which are taken from their weights: behind each scale lies that of the minimum, "
+        "and behind each factor its factor; the output is FLOAT32",
         None,
     )
     declaration: ClassVar = Declaration(

@@ -9,7 +9,6 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
-from dmlvk.kernels.products.block_products import RowTile
 from dmlvk.kernels.target import Target
 from tests.targets import all_compute_as_gpus, variants_of
 
@@ -87,21 +86,6 @@ def test_a_gated_product_is_one_kernel_with_the_bits_of_four(
     assert len(planes) == (size[0] > 4 and data_type is dml.FLOAT16)
     assert ".gated" in product
     assert results[0].tobytes() == results[1].tobytes(), np.argwhere(results[0] != results[1])[:4]
-
-
-@pytest.mark.parametrize(("rows", "tile"), [(1, "1x1.32x4x4"), (8, "8x2.64x2x32")])
-def test_long_sums_have_tiles_of_their_own_and_the_same_bits(
-    device: dml.Device, monkeypatch: pytest.MonkeyPatch, rows: int, tile: str
-) -> None:
-    """Of four segments, the last of them not whole; of columns as there are in models many rows have the wide tile."""
-    _as_gpu(device, monkeypatch)
-    monkeypatch.setattr(RowTile, "cost", lambda tile, product: int(tile.rows != rows))
-    types = (dml.FLOAT32, dml.UINT4)
-    fused, single = (_gated(device, types, (rows, 3104), has_zero=False, fuse=fuse) for fuse in (True, False))
-    inputs = _inputs(fused, rows)
-    results = [device.run(graph, inputs)["y"] for graph in (fused, single)]
-    assert f".{tile}.gated" in variants_of(fused)[0]
-    assert results[0].tobytes() == results[1].tobytes()
 
 
 @pytest.mark.parametrize("given", [{"scale": 2.0}, {"shows_gate": True}])

@@ -1,4 +1,4 @@
-"""Products of FLOAT32 rows with packed weights have the bits of their definition, among any number of rows.
+"""Products of rows with packed weights, chunk by chunk, have the bits of their definition, among any number of rows.
 
 The definition is in docs/notes/exact-products.md; weights are those of GGUF's types.
 """
@@ -28,7 +28,8 @@ _WITH_MINIMA = (
 )
 """As Q4_K, Q5_K, Q2_K and Q4_1 have them, and as none has."""
 
-KINDS = (*(kind for kind in OWN_BLOCKS if kind.block >= 16), *_WITH_MINIMA)
+_WITH_FLOATS = OwnBlocks(4, 32, has_float_zeros=True)
+KINDS = (*OWN_BLOCKS, *_WITH_MINIMA, _WITH_FLOATS)
 
 
 def chunked(kind: OwnBlocks, x: Array, inputs: dict[str, Array]) -> Array:
@@ -44,7 +45,7 @@ def chunked(kind: OwnBlocks, x: Array, inputs: dict[str, Array]) -> Array:
     def sums(of: Array, weights: Array) -> tuple[Array, Array]:
         products, terms = np.zeros((len(of), len(weights)), np.float32), np.zeros((len(of), 1), np.float32)
         for term in range(of.shape[1]):
-            products = step(products + step(of[:, term, None] * weights[:, term]))
+            products = step(products + step(of[:, term, None] * step(weights[:, term])))
             terms = step(terms + of[:, term, None])
         return products, terms
 
@@ -56,7 +57,7 @@ def chunked(kind: OwnBlocks, x: Array, inputs: dict[str, Array]) -> Array:
         for segment in range(0, terms, _SEGMENT):
             of_segment = np.zeros_like(total)
             for first in range(segment, min(segment + _SEGMENT, terms), size):
-                own, weights = x[:, first : first + size], integers[:, first : first + size].astype(np.float32)
+                own, weights = x[:, first : first + size], integers[:, first : first + size]
                 scale, minimum = scales[:, first // size], minima[:, first // size]
                 products, added = sums(own, weights)
                 value = step(products * scale)
@@ -121,7 +122,7 @@ def test_rare_terms_and_scales_have_the_bits_of_the_definition(
     """Denormals, infinities, NaN, sums that vanish, and sums of terms that no number of 32 bits holds."""
     if kernels == "a GPU's":
         as_gpu(monkeypatch, device)
-    for kind in (_WITH_MINIMA[0], KINDS[1]):
+    for kind in (_WITH_MINIMA[0], KINDS[1], _WITH_FLOATS):
         for unusual in (0.0, 1e-39, 1e-20, 1e37, 3e38, np.inf, np.nan):
             inputs = rows_of(kind, 3, 24, 1280)
             inputs["x"][1, 40:48] = unusual
@@ -131,7 +132,26 @@ def test_rare_terms_and_scales_have_the_bits_of_the_definition(
             inputs["s"][3, 2], inputs["s"][11, 0] = 0.0, 6e-8
             with np.errstate(all="ignore"):
                 inputs["s"][5, 1] = np.float16(unusual)
+            if kind.has_float_zeros:
+                inputs["z"][7, 3], inputs["z"][8, 3] = 1e-41, 1e-20
             check(device, kind, inputs)
+
+
+@pytest.mark.parametrize("kernels", ["its own", "a GPU's"])
+@pytest.mark.parametrize("kind", [KINDS[0], KINDS[6], _WITH_FLOATS], ids=str)
+def test_halves_have_the_bits_of_the_definition(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch, kind: OwnBlocks, kernels: str
+) -> None:
+    """Rows of FLOAT16 by weights that are no integers of one plane times a scale."""
+    if kernels == "a GPU's":
+        as_gpu(monkeypatch, device)
+    inputs = rows_of(kind, 9, 24, 1280)
+    inputs["x"] = inputs["x"].astype(np.float16)
+    if kind.has_float_zeros:
+        inputs["z"], inputs["s"] = inputs["z"].astype(np.float16), inputs["s"]
+    graph = kind.graph(device, inputs, dml.FLOAT16, fuse=True)
+    expected = chunked(kind, inputs["x"].astype(np.float32), inputs).astype(np.float16)
+    assert device.run(graph, inputs)["y"].tobytes() == expected.tobytes(), variants_of(graph)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 8])

@@ -1,26 +1,23 @@
 """Lowers products with packed weights: kernels read them as they are, or parts are made numbers first.
 
-A few rows wait for the weights: kernels of their own read each once, and have it as a float in registers alone. For
-many rows the tiles of :mod:`dmlvk.kernels.products.matrix_tiles` are faster, and parts of the weights go through
-scratch memory as numbers. The bits are the same, and those of DEQUANTIZE and GEMM; but FLOAT16 rows by weights whose
-zeros are integers are multiplied by exact integers (:mod:`dmlvk.kernels.products.packed_integers`).
+Weights that lie along the terms, as models have them, are read as they are, and products have an order of their own
+(:mod:`dmlvk.kernels.products.packed_integers`). Of others, and of many rows by device arithmetic, parts go through
+scratch memory as numbers, and the bits are those of DEQUANTIZE and GEMM.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
+import itertools
 import sys
 from collections.abc import Iterator, Sequence
 
 from dmlvk.datatypes import DataType
 from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.kernel import PlainKernel, launch_size
-from dmlvk.kernels.library.compiler import DEVICE_ARITHMETIC
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.products import block_matrices, packed_integers, packed_matrices
-from dmlvk.kernels.products.block_parts import product_parameters
-from dmlvk.kernels.products.block_weights import LEAST_BLOCK, WORD_BITS, BlockWeights, ZeroKind, weights_of_blocks
+from dmlvk.kernels.products.block_weights import LEAST_BLOCK, BlockWeights, ZeroKind, weights_of_blocks
 from dmlvk.kernels.products.matrix import PackedRight, Product, gemm_product
 from dmlvk.kernels.products.matrix import lower_product as lower_dense
 from dmlvk.kernels.products.packed_right import packed_right
@@ -34,9 +31,6 @@ from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
 
 _BITS = (2, 4, 8)
-_SEGMENT = 1024
-"""As in ``shaders/patterns/products/block_products.glsl``."""
-
 _EIGHT = 8
 """Neighbours that an invocation of ``shaders/patterns/products/block_numbers.glsl`` makes."""
 
@@ -64,177 +58,17 @@ _BUFFERS_OF_GATED = 9
 _PART_COLUMNS = 64
 """Parts begin at multiples of so many columns: then results of theirs begin at multiples of 16 bytes."""
 
-_COUNTERS = 12
-"""Bytes of what a kernel looks for among FLOAT32 operands."""
-
-_INVOCATIONS = 64
-"""Of most work groups."""
-
-_BUSY_GROUPS = 264
-"""Work groups that keep a GPU busy."""
-
-_LONG = 4
-"""Segments of sums from which on other tiles were found to be faster with weights of 4 bits."""
-
-
-@dataclasses.dataclass(frozen=True)
-class RowTile:
-    """A kernel of ``shaders/patterns/products/block_rows.glsl``.
-
-    Attributes:
-        bits: of a weight.
-        rows: of each invocation.
-        columns: of each invocation.
-        line_vectors: vectors of 16 bytes of a column in a stage.
-        left_lines: rows, times segments beside one another, that a stage has room for.
-        invocations: of a work group.
-        is_gated: whether the second of two columns is of other weights, and the first one its gate; where invocations
-            have one column, that of half of them is the gate.
-        fewest_segments: of the sums of products for which it is chosen.
-        registers: of an invocation that it wants: with fewer (``Target.registers``) drivers keep some in memory.
-    """
-
-    bits: int
-    rows: int
-    columns: int
-    line_vectors: int
-    left_lines: int
-    invocations: int = _INVOCATIONS
-    is_gated: bool = False
-    fewest_segments: int = 1
-    registers: int = 64
-
-    @property
-    def stage_terms(self) -> int:
-        return self.line_vectors * 4 * WORD_BITS // self.bits
-
-    @property
-    def shared_memory(self) -> int:
-        """Bytes that a work group needs: of lines (or sums), and of the left operand."""
-        lines = self.invocations * self.columns
-        vectors = max(lines * (self.line_vectors + 1), self.invocations * self.rows * self.columns // 4)
-        return 16 * vectors + 16 * self.left_lines * (self.stage_terms // 4 + 1) + _COUNTERS
-
-    def segments_beside(self, segments: int) -> int:
-        """Segments that a work group computes at one time: so many that its turns are alike."""
-        passes = -(-segments // (self.left_lines // self.rows))
-        return -(-segments // passes)
-
-    def across(self, segments: int) -> int:
-        """Columns of a work group, for sums of so many segments."""
-        columns = 1 if self.is_gated else self.columns
-        sides = 2 if self.is_gated and self.columns == 1 else 1
-        lanes = self.invocations // sides // self.segments_beside(segments)
-        return lanes // 2 * 2 * columns  # neighbours may share a word
-
-    def groups(self, product: Product) -> int:
-        across = self.across(-(-product.terms // _SEGMENT))
-        return -(-product.rows // self.rows) * -(-product.columns // across)
-
-    def cost(self, product: Product) -> int:
-        """What a product takes, in about the same units for all: a work group's time, as often as it counts."""
-        segments = -(-product.terms // _SEGMENT)
-        iterations = -(-segments // self.segments_beside(segments))
-        groups = max(self.groups(product) * self.invocations // _INVOCATIONS, _BUSY_GROUPS)
-        return iterations * self.columns * (28 + 8 * self.rows) * groups
-
-    def variant(self, data_type: DataType, target: Target) -> ShaderVariant:
-        sums = self.rows * self.columns
-        defines = {
-            "BLOCK_ROWS": str(self.rows),
-            "BLOCK_COLUMNS": str(self.columns),
-            "INVOCATIONS": str(self.invocations),
-            "LINE_VECTORS": str(self.line_vectors),
-            "LEFT_LINES": str(self.left_lines),
-            "UNIT_WORDS": str(4 if sums <= 2 else 2 if sums <= 4 else 1),
-        }
-        size = f".{self.rows}x{self.columns}.{self.invocations}x{self.line_vectors}x{self.left_lines}"
-        if self.is_gated:
-            defines["IS_GATED"] = "1"
-            size += ".gated"
-        return _variant("rows", data_type, self.bits, size, defines, target)
-
-
-def row_tiles(bits: int, *, is_gated: bool = False) -> list[RowTile]:
-    """The tiles among which a GPU chooses: of those that cost the same, the first that its registers suffice for."""
-    return _gated_tiles(bits) if is_gated else _plain_tiles(bits)
-
-
-def _plain_tiles(bits: int) -> list[RowTile]:
-    if bits == 8:
-        return [*(RowTile(bits, rows, 1, 4, 8) for rows in (1, 2, 4)), RowTile(bits, 8, 1, 2, 32)]
-    if bits == 2:
-        return [*(RowTile(bits, rows, 1, 2, 8) for rows in (1, 2, 4)), RowTile(bits, 8, 1, 1, 32, registers=128)]
-    return [
-        RowTile(bits, 1, 1, 4, 8),
-        *(RowTile(bits, rows, 1, 4, 8, registers=128) for rows in (2, 4)),
-        RowTile(bits, 8, 1, 2, 32, registers=128),
-        *(RowTile(bits, rows, 1, 2, 8) for rows in (2, 4)),
-        RowTile(bits, 8, 1, 1, 32),
-    ]
-
-
-def _gated_tiles(bits: int) -> list[RowTile]:
-    gated = functools.partial(RowTile, bits, columns=2, left_lines=8, is_gated=True)
-    if bits == 8:
-        return [gated(rows, line_vectors=2) for rows in (1, 4)]
-    if bits == 2:
-        return [gated(1, line_vectors=1), gated(4, line_vectors=1, registers=128)]
-    return [
-        RowTile(bits, 1, 1, 4, 4, 32, is_gated=True, fewest_segments=_LONG),
-        gated(1, line_vectors=4, registers=256),
-        gated(4, line_vectors=2, registers=128),
-        gated(8, line_vectors=2, left_lines=32, fewest_segments=_LONG, registers=256),
-        gated(1, line_vectors=1),
-        gated(4, line_vectors=1),
-    ]
-
-
-def tile_for(product: Product, bits: int, target: Target, *, is_gated: bool = False) -> RowTile:
-    """The tile in which a GPU computes a product."""
-    tiles = row_tiles(bits, is_gated=is_gated)
-    segments = -(-product.terms // _SEGMENT)
-    fitting = [
-        tile
-        for tile in tiles
-        if tile.shared_memory <= target.shared_memory
-        and tile.registers <= target.registers
-        and tile.fewest_segments <= segments
-    ]
-    return min(fitting, key=lambda tile: tile.cost(product))
-
-
-def _processor_variant(data_type: DataType, bits: int, target: Target) -> ShaderVariant:
-    defines = {"BLOCK_ROWS": "1", "INVOCATIONS": str(_PROCESSOR_INVOCATIONS)}
-    return _variant("processors", data_type, bits, "", defines, target)
-
 
 def _numbers_variant(data_type: DataType, bits: int) -> ShaderVariant:
-    return _variant("numbers", data_type, bits, "", {}, Target())
-
-
-def _variant(
-    way: str, data_type: DataType, bits: int, size: str, defines: dict[str, str], target: Target
-) -> ShaderVariant:
-    type_name = data_type.name.lower()
-    given = {**defines, "OPERAND": type_name, "OPERAND_BITS": str(data_type.size_in_bits), "WEIGHT_BITS": str(bits)}
-    name = f"blocks.{type_name}.{bits}.{way}{size}"
-    if target.device_arithmetic and data_type is DataType.FLOAT32:
-        given[DEVICE_ARITHMETIC] = "1"
-        name += ".device"
-    return ShaderVariant(name, f"matrix/block_{way}.comp", tuple(sorted(given.items())))
+    name = data_type.name.lower()
+    given = {"OPERAND": name, "OPERAND_BITS": str(data_type.size_in_bits), "WEIGHT_BITS": str(bits)}
+    return ShaderVariant(f"blocks.{name}.{bits}.numbers", "matrix/block_numbers.comp", tuple(sorted(given.items())))
 
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
-    for data_type in FLOATS:
-        targets = [Target()] + [Target(device_arithmetic=True)] * (data_type is DataType.FLOAT32)
-        for bits in _BITS:
-            yield _numbers_variant(data_type, bits)
-            for target in targets:
-                for tile in [*row_tiles(bits), *row_tiles(bits, is_gated=True)]:
-                    yield tile.variant(data_type, target)
-                yield _processor_variant(data_type, bits, target)
+    for data_type, bits in itertools.product(FLOATS, _BITS):
+        yield _numbers_variant(data_type, bits)
     yield from packed_integers.variants()
     yield from packed_matrices.variants()
     yield from block_matrices.variants()
@@ -383,41 +217,7 @@ def _add_rows(
     if packed_matrices.multiplies(product, weights, target):
         packed_matrices.add_product(builder, desc, weights, operands.bound(), constants, is_gated=is_gated)
         return
-    if packed_integers.has_own_order(weights):
-        packed_integers.add_rows(builder, desc, product, weights, operands.bound(), constants, is_gated=is_gated)
-        return
-    if target.is_cpu:
-        rows, variant = 1, _processor_variant(weights.data_type, weights.bits, target)
-        invocations = across = _PROCESSOR_INVOCATIONS
-        constants["BLOCK"] = weights.common_block(_SEGMENT)
-    else:
-        tile = tile_for(product, weights.bits, target, is_gated=is_gated)
-        variant = tile.variant(weights.data_type, target)
-        rows, invocations = tile.rows, tile.invocations
-        segments = -(-product.terms // _SEGMENT)
-        beside, across = tile.segments_beside(segments), tile.across(segments)
-        block = weights.common_block(tile.stage_terms)
-        is_whole = weights.has_whole_segments and product.terms % _SEGMENT == 0
-        constants |= {
-            "BLOCK": block,
-            "SEGMENTS_BESIDE": beside,
-            "PACKED_HAS_VECTORS": int(weights.has_vectors),
-            "ENTRIES": tile.stage_terms // block,
-            "SEGMENTS_ARE_WHOLE": int(is_whole),
-            "SCALES_AT_ONCE": weights.scales_at_once(tile.stage_terms) if is_whole else 0,
-            "ZEROS_AT_ONCE": weights.zeros_at_once(tile.stage_terms) if is_whole else 1,
-        }
-    tiles = -(-product.rows // rows), -(-product.columns // across)
-    groups = tiles[0] * tiles[1]
-    work_groups = launch_size(builder.operator_name, groups * invocations, invocations)
-    kernel = PlainKernel(
-        variant.name,
-        work_groups,
-        constants,
-        (groups, *product_parameters(desc, product, tiles)),
-        work_group_size=invocations,
-    )
-    builder.launch(kernel, operands.bound(), [builder.writes["output_tensor"]], label="packed weights")
+    packed_integers.add_rows(builder, desc, product, weights, operands.bound(), constants, is_gated=is_gated)
 
 
 def _add_parts(

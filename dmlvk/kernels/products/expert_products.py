@@ -1,6 +1,6 @@
 """Lowers products of rows with matrices that each row chooses.
 
-The kernels are those of packed weights with few rows (:mod:`dmlvk.kernels.products.block_products`), one row for each
+The kernels are those of packed weights with few rows (:mod:`dmlvk.kernels.products.packed_integers`), one row for each
 work group, and read where the row's matrix lies. Work groups that run at one time have neighbouring rows and the same
 columns, so rows of one matrix find its weights in the caches.
 """
@@ -17,7 +17,6 @@ from dmlvk.kernels.library.compiler import DEVICE_ARITHMETIC
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.products import packed_integers
 from dmlvk.kernels.products.block_parts import product_parameters
-from dmlvk.kernels.products.block_products import row_tiles
 from dmlvk.kernels.products.block_weights import Blocks, BlockWeights, weights_of_blocks
 from dmlvk.kernels.products.matrix import gemm_product
 from dmlvk.kernels.program import Program, ProgramBuilder
@@ -37,29 +36,16 @@ _PROCESSOR_INVOCATIONS = 8
 _INVOCATIONS = 64
 
 
-def _variant(way: str, data_type: DataType, bits: int, defines: dict[str, str], target: Target) -> ShaderVariant:
-    given = {"BLOCK_ROWS": "1", **defines, "OPERAND": data_type.name.lower()}
-    given |= {"OPERAND_BITS": str(data_type.size_in_bits), "WEIGHT_BITS": str(bits or 8)}
-    name = f"experts.{data_type.name.lower()}.{bits}.{way}"
+def _floats_variant(data_type: DataType, target: Target) -> ShaderVariant:
+    """That of matrices of floats."""
+    name = f"experts.{data_type.name.lower()}.0.floats"
+    given = {"BLOCK_ROWS": "1", "OPERAND": data_type.name.lower(), "OPERAND_BITS": str(data_type.size_in_bits)}
+    given |= {"WEIGHT_BITS": "8", "INVOCATIONS": str(_PROCESSOR_INVOCATIONS if target.is_cpu else _INVOCATIONS)}
     if target.device_arithmetic and data_type is DataType.FLOAT32:
         given[DEVICE_ARITHMETIC] = "1"
         name += ".device"
-    return ShaderVariant(name, f"matrix/expert_{way}.comp", tuple(sorted(given.items())))
-
-
-def _rows_variant(data_type: DataType, bits: int, target: Target) -> ShaderVariant:
-    of_one = row_tiles(bits)[0].variant(data_type, Target())
-    return _variant("rows", data_type, bits, dict(of_one.defines), target)
-
-
-def _plain_variant(data_type: DataType, bits: int, target: Target) -> ShaderVariant:
-    """That of processors, and of floats."""
-    if bits:
-        return _variant("processors", data_type, bits, {"INVOCATIONS": str(_PROCESSOR_INVOCATIONS)}, target)
-    way = "few" if target.is_cpu else "many"
-    count = _PROCESSOR_INVOCATIONS if target.is_cpu else _INVOCATIONS
-    made = _variant("floats", data_type, 0, {"INVOCATIONS": str(count)}, target)
-    return dataclasses.replace(made, name=f"{made.name}.{way}")
+    name += ".few" if target.is_cpu else ".many"
+    return ShaderVariant(name, "matrix/expert_floats.comp", tuple(sorted(given.items())))
 
 
 @shader_variants
@@ -67,11 +53,8 @@ def variants() -> Iterator[ShaderVariant]:
     yield from packed_integers.variants(is_of_experts=True)
     for data_type in FLOATS:
         for target in [Target()] + [Target(device_arithmetic=True)] * (data_type is DataType.FLOAT32):
-            for bits in (2, 4, 8):
-                yield _rows_variant(data_type, bits, target)
-                yield _plain_variant(data_type, bits, target)
             for is_cpu in (False, True):
-                yield _plain_variant(data_type, 0, dataclasses.replace(target, is_cpu=is_cpu))
+                yield _floats_variant(data_type, dataclasses.replace(target, is_cpu=is_cpu))
 
 
 @lowering(ExpertProducts)
@@ -108,37 +91,18 @@ def lower_experts(desc: ExpertProducts, target: Target) -> Program:
         "PART_TERMS": _SEGMENT,
         "BLOCK": weights.common_block(_SEGMENT),
     }
-    if desc.scale_tensor is not None and packed_integers.is_exact(weights):
+    if desc.scale_tensor is None:
+        variant = _floats_variant(data_type, target)
+        invocations = _PROCESSOR_INVOCATIONS if target.is_cpu else _INVOCATIONS
+        tiles = rows, -(-columns // invocations)
+    else:
         launch = packed_integers.rows_launch(product, weights, target, is_of_experts=True)
         variant, invocations, tiles = launch.variant, launch.invocations, launch.tiles
         constants |= launch.constants
         if not target.is_cpu:
             begins = steps["PACKED_EXPERT"] % _VECTOR_WORDS == 0
             constants["PACKED_HAS_VECTORS"] = int(constants["PACKED_HAS_VECTORS"] and begins)
-            constants["OUTPUT_HAS_PAIRS"] = int(product.output_has_pairs)
-    elif desc.scale_tensor is None or target.is_cpu:
-        variant = _plain_variant(data_type, 0 if desc.scale_tensor is None else weights.bits, target)
-        invocations = across = _PROCESSOR_INVOCATIONS if target.is_cpu else _INVOCATIONS
-        tiles = rows, -(-columns // across)
-    else:
-        tile = row_tiles(weights.bits)[0]
-        variant = _rows_variant(data_type, weights.bits, target)
-        segments = -(-terms // _SEGMENT)
-        across, invocations, block = tile.across(segments), tile.invocations, weights.common_block(tile.stage_terms)
-        is_whole = weights.has_whole_segments and terms % _SEGMENT == 0
-        at_once = weights.scales_at_once(tile.stage_terms) if is_whole else 0
-        begins = steps["SCALE_EXPERT"] % _VECTOR_WORDS == 0
-        constants |= {
-            "OUTPUT_HAS_PAIRS": int(product.output_has_pairs and data_type is DataType.FLOAT16),
-            "BLOCK": block,
-            "SEGMENTS_BESIDE": tile.segments_beside(segments),
-            "PACKED_HAS_VECTORS": int(weights.has_vectors and steps["PACKED_EXPERT"] % _VECTOR_WORDS == 0),
-            "ENTRIES": tile.stage_terms // block,
-            "SEGMENTS_ARE_WHOLE": int(is_whole),
-            "SCALES_AT_ONCE": at_once if at_once <= 1 or begins else 0,
-            "ZEROS_AT_ONCE": weights.zeros_at_once(tile.stage_terms) if is_whole else 1,
-        }
-        tiles = rows, -(-columns // across)
+            constants["OUTPUT_HAS_PAIRS"] = int(product.output_has_pairs and data_type is DataType.FLOAT16)
     groups = tiles[0] * tiles[1]
     kernel = PlainKernel(
         variant.name,

@@ -1,8 +1,8 @@
 """Products of rows with packed weights by a definition of their own: docs/notes/exact-products.md has it.
 
-Rows of FLOAT16 are multiplied by exact integers, rows of FLOAT32 chunk by chunk. A row's bits do not depend on how many
-rows there are, nor on the kernel. Of up to four rows each invocation keeps its terms, and goes through columns with
-them.
+Rows of FLOAT16 are multiplied by exact integers where weights are integers of one plane, all others chunk by chunk. A
+row's bits do not depend on how many rows there are, nor on the kernel. Of up to four rows each invocation keeps its
+terms, and goes through columns with them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.library.compiler import DEVICE_ARITHMETIC
 from dmlvk.kernels.products.block_parts import product_parameters
-from dmlvk.kernels.products.block_weights import BlockWeights, ZeroKind
+from dmlvk.kernels.products.block_weights import BlockWeights
 from dmlvk.kernels.products.matrix import Product
 from dmlvk.kernels.products.matrix_tiles import CORES
 from dmlvk.kernels.program import ProgramBuilder, Region
@@ -30,6 +30,13 @@ SEGMENT = 1024
 BITS = (2, 4, 8)
 _CHUNK = 32
 CHUNKS = (16, _CHUNK)
+_ALL_CHUNKS = (8, *CHUNKS)
+_CHUNKED = (
+    (DataType.FLOAT16, Target()),
+    *((DataType.FLOAT32, Target(device_arithmetic=own)) for own in (False, True)),
+)
+"""Data types of rows that are multiplied chunk by chunk, and for which targets they have shaders."""
+
 _INVOCATIONS = (64, 128, 256, 512)
 _ROWS = (1, 2, 4)
 _REGISTERS = {1: 64, 2: 128, 4: 256}
@@ -46,7 +53,7 @@ _PROCESSOR_COLUMNS = 8
 """Of an invocation, at most: each makes its rows' integers."""
 
 _PROCESSOR_ROWS = 4
-"""Of an invocation where there are twice as many, of FLOAT32: each weight is unpacked once for all."""
+"""Of an invocation where there are twice as many, chunk by chunk: each weight is unpacked once for all."""
 
 _PROCESSOR_GROUPS = 64
 """Work groups, at least, that processors share."""
@@ -63,15 +70,9 @@ def is_exact(weights: BlockWeights) -> bool:
     return weights.data_type is DataType.FLOAT16 and are_integers and has_chunks
 
 
-def is_chunked(weights: BlockWeights) -> bool:
-    """Whether rows of FLOAT32 are multiplied chunk by chunk: likewise by the format of weights alone."""
-    has_chunks = weights.lies_along_terms and chunk_terms(weights) in CHUNKS and weights.bits in BITS
-    return weights.data_type is DataType.FLOAT32 and has_chunks and weights.zero_kind is not ZeroKind.FLOAT
-
-
 def has_own_order(weights: BlockWeights) -> bool:
-    """Whether products with such weights have other bits than DEQUANTIZE and GEMM give."""
-    return is_exact(weights) or is_chunked(weights)
+    """Whether products have other bits than DEQUANTIZE and GEMM give: by integers, or chunk by chunk."""
+    return weights.lies_along_terms
 
 
 def chunk_terms(weights: BlockWeights) -> int:
@@ -124,10 +125,15 @@ class RowsKernel:
         return 4 * (values + results)
 
     def variant(
-        self, target: Target, data_type: DataType = DataType.FLOAT16, *, is_of_experts: bool = False
+        self, target: Target, chunks_of: DataType | None = None, *, is_of_experts: bool = False
     ) -> ShaderVariant:
+        """The shader.
+
+        Args:
+            chunks_of: the data type of rows that are multiplied chunk by chunk; ``None``: by integers.
+        """
         given = {
-            **_defines_of(data_type, self.bits, self.chunk, target),
+            **_defines_of(chunks_of, self.bits, self.chunk, target),
             "BLOCK_ROWS": f"{self.rows}u",
             "INVOCATIONS": f"{self.invocations}u",
             "STAGE_COLUMNS": f"{self.stage_columns}u",
@@ -158,30 +164,34 @@ def defines(bits: int, chunk: int, target: Target) -> dict[str, str]:
     }
 
 
-def _defines_of(data_type: DataType, bits: int, chunk: int, target: Target) -> dict[str, str]:
-    """The same of rows of either data type."""
-    if data_type is DataType.FLOAT16:
+def _defines_of(chunks_of: DataType | None, bits: int, chunk: int, target: Target) -> dict[str, str]:
+    """The same of rows that are multiplied by integers or, of a data type, chunk by chunk."""
+    if chunks_of is None:
         return defines(bits, chunk, target)
-    own = {DEVICE_ARITHMETIC: "1"} if target.device_arithmetic else {}
-    return {"OPERAND": "float32", "OPERAND_BITS": "32", "WEIGHT_BITS": str(bits), "CHUNK": f"{chunk}u", **own}
+    own = {"OPERAND": chunks_of.name.lower(), "OPERAND_BITS": str(chunks_of.size_in_bits), "IS_CHUNKED": "1"}
+    if target.device_arithmetic and chunks_of is DataType.FLOAT32:
+        own[DEVICE_ARITHMETIC] = "1"
+    return {**own, "WEIGHT_BITS": str(bits), "CHUNK": f"{chunk}u"}
 
 
 def _variant(way: str, given: Mapping[str, str], *, is_of_experts: bool, size: str = "") -> ShaderVariant:
-    if given["OPERAND"] == "float32":
-        name = f"blocks.float32.{given['WEIGHT_BITS']}.chunk_{way}{size}.{given['CHUNK'][:-1]}"
-        source = "packed_rows" if way == "rows" else "chunk_processors"
+    whose = "experts" if is_of_experts else "blocks"
+    if "IS_CHUNKED" in given:
+        name = f"{whose}.{given['OPERAND']}.{given['WEIGHT_BITS']}.chunk_{way}{size}.{given['CHUNK'][:-1]}"
+        source = f"packed_{way}" if way == "rows" else f"chunk_{way}"
         device = ".device" * (DEVICE_ARITHMETIC in given)
-        return ShaderVariant(f"{name}{device}", f"matrix/{source}.comp", tuple(sorted(given.items())))
+        path = f"matrix/{'expert_' * is_of_experts}{source}.comp"
+        return ShaderVariant(f"{name}{device}", path, tuple(sorted(given.items())))
     kind = "dot" if given["HAS_DOT_PRODUCT"] == "1" else "plain"
-    name = f"{'experts' if is_of_experts else 'blocks'}.float16.{given['WEIGHT_BITS']}.integer_{way}{size}"
+    name = f"{whose}.float16.{given['WEIGHT_BITS']}.integer_{way}{size}"
     source = f"matrix/{'expert' if is_of_experts else 'packed'}_{'packed_' * is_of_experts}{way}.comp"
     return ShaderVariant(f"{name}.{given['CHUNK'][:-1]}.{kind}", source, tuple(sorted(given.items())))
 
 
-def rows_kernels(*, is_of_experts: bool = False) -> Iterator[RowsKernel]:
+def rows_kernels(chunks: Sequence[int] = CHUNKS, *, is_of_experts: bool = False) -> Iterator[RowsKernel]:
     """All kernels of few rows; of rows that have weights of their own each, or of others."""
     all_rows, sides = (_ROWS[:1], (False,)) if is_of_experts else (_ROWS, (False, True))
-    for each in itertools.product(BITS, CHUNKS, all_rows, _INVOCATIONS, sides):
+    for each in itertools.product(BITS, chunks, all_rows, _INVOCATIONS, sides):
         yield RowsKernel(*each)
 
 
@@ -192,13 +202,12 @@ def variants(*, is_of_experts: bool = False) -> Iterator[ShaderVariant]:
     for kernel in rows_kernels(is_of_experts=is_of_experts):
         for has_dot_product in (False, True):
             yield kernel.variant(Target(has_integer_dot_product=has_dot_product), is_of_experts=is_of_experts)
-    if is_of_experts:
-        return
-    for target in (Target(), Target(device_arithmetic=True)):
-        for bits, chunk, rows in itertools.product(BITS, CHUNKS, (1, _PROCESSOR_ROWS)):
-            yield _processor_variant(_defines_of(DataType.FLOAT32, bits, chunk, target), rows, is_of_experts=False)
-        for kernel in rows_kernels():
-            yield kernel.variant(target, DataType.FLOAT32)
+    for chunks_of, target in _CHUNKED:
+        for bits, chunk, rows in itertools.product(BITS, _ALL_CHUNKS, (1, _PROCESSOR_ROWS)):
+            if rows == 1 or not is_of_experts:
+                yield _processor_variant(_defines_of(chunks_of, bits, chunk, target), rows, is_of_experts=is_of_experts)
+        for kernel in rows_kernels(_ALL_CHUNKS, is_of_experts=is_of_experts):
+            yield kernel.variant(target, chunks_of, is_of_experts=is_of_experts)
 
 
 def rows_kernel(rows: int, terms: int, weights: BlockWeights, target: Target, *, is_gated: bool) -> RowsKernel:
@@ -282,16 +291,17 @@ def rows_launch(
     Raises:
         DeviceLimitError: on processors, when there are too many terms.
     """
-    chunk = chunk_terms(weights)
+    chunk, chunks_of = chunk_terms(weights), None if is_exact(weights) else weights.data_type
     constants = {"BLOCK": chunk, "CHUNKS_ARE_WHOLE": int(product.terms % chunk == 0)}
     if target.is_cpu:
         lanes = -(-product.columns // _PROCESSOR_INVOCATIONS)
-        rows = _PROCESSOR_ROWS if product.rows >= 2 * _PROCESSOR_ROWS and is_chunked(weights) else 1
+        is_many = product.rows >= 2 * _PROCESSOR_ROWS and not is_exact(weights) and not is_of_experts
+        rows = _PROCESSOR_ROWS if is_many else 1
         most = _processor_columns(product.terms, chunk, rows)
         each = max(1, min(most, lanes * product.rows // rows // _PROCESSOR_GROUPS))
         across = each * _PROCESSOR_INVOCATIONS
         tiles = -(-product.rows // rows), -(-product.columns // across)
-        own = _defines_of(weights.data_type, weights.bits, chunk, Target(device_arithmetic=target.device_arithmetic))
+        own = _defines_of(chunks_of, weights.bits, chunk, Target(device_arithmetic=target.device_arithmetic))
         variant = _processor_variant(own, rows, is_of_experts=is_of_experts)
         return RowsLaunch(variant, _PROCESSOR_INVOCATIONS, tiles, {**constants, "GROUP_COLUMNS": across})
     most = 1 if is_of_experts else _ROWS[-1]
@@ -305,7 +315,7 @@ def rows_launch(
         "GROUP_COLUMNS": across,
     }
     tiles = -(-product.rows // kernel.rows), -(-product.columns // across)
-    variant = kernel.variant(target, weights.data_type, is_of_experts=is_of_experts)
+    variant = kernel.variant(target, chunks_of, is_of_experts=is_of_experts)
     return RowsLaunch(variant, kernel.invocations, tiles, constants)
 
 

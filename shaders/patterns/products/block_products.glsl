@@ -1,7 +1,6 @@
 // Products of rows with weights of block_weights.glsl that lie along the terms: what kernels have in common. A column's terms are whole
 // words, and a block is so many of them.
 //
-// The bits are those of matrix.glsl: the same numbers are multiplied, and their products added in the same order.
 #ifndef BLOCK_PRODUCTS_GLSL
 #define BLOCK_PRODUCTS_GLSL
 #extension GL_EXT_control_flow_attributes : enable
@@ -217,89 +216,6 @@ uvec2 entry_of(uint scale, uint zero)
 #define BIAS(i) ((i) % 2u == 0u ? 2048.0 : 512.0)
 #else
 #define BIAS(i) (IS_BIASED_16(i) ? 128.0 : 2048.0)
-#endif
-
-// The weights of a word, and of the bits that its terms have in the second plane, as floats, into an array, `from` there on; of a block's entry. Exact before they are rounded: of FLOAT16 the products of what is biased with the
-// scale have 12 + 11 bits, and so has what is subtracted.
-#if OPERAND_BITS == 16
-#define WEIGHTS_BY_FLOATS(word, high, entry, weights, from) \
-    { \
-        uint word_ = FLIPPED(word); \
-        vec2 entry_ = uintBitsToFloat(entry); \
-        FIND_EXPONENTS \
-        float biased_[WORD_TERMS]; \
-        BIASED_TERMS(word_, high, biased_) \
-        if (ROUNDS_PRODUCTS) { \
-            [[unroll]] for (uint i = 0u; i < WORD_TERMS; ++i) { \
-                precise float integer_ = biased_[i] - (BIAS(i) + HALF_RANGE); \
-                precise float difference_ = integer_ - entry_.y; \
-                precise float product_ = difference_ * entry_.x; \
-                weights[(from) + i] = product_; \
-            } \
-        } else { \
-            [[unroll]] for (uint i = 0u; i < WORD_TERMS; ++i) { \
-                precise float bias_ = (-BIAS(i) - HALF_RANGE) - entry_.y; \
-                precise float moved_by_ = bias_ * entry_.x; \
-                weights[(from) + i] = exact_product_plus(biased_[i], entry_.x, moved_by_); \
-            } \
-        } \
-        [[unroll]] for (uint i = 0u; i < WORD_TERMS; i += 2u) { \
-            vec2 exact_ = vec2(weights[(from) + i], weights[(from) + i + 1u]); \
-            vec2 rounded_ = as_rounded_to_float16(exact_, HIDDEN_ZERO); \
-            weights[(from) + i] = rounded_.x; \
-            weights[(from) + i + 1u] = rounded_.y; \
-        } \
-    }
-#ifdef HALF_ARITHMETIC
-#define WEIGHTS_OF(word, high, entry, weights, from) \
-    if (MULTIPLIES_HALVES) \
-        WEIGHTS_BY_HALVES(word, entry, weights, from) \
-    else \
-        WEIGHTS_BY_FLOATS(word, high, entry, weights, from)
-#else
-#define WEIGHTS_OF WEIGHTS_BY_FLOATS
-#endif
-#else
-#define WEIGHTS_OF(word, high, entry, weights, from) \
-    { \
-        uint word_ = FLIPPED(word); \
-        vec2 entry_ = uintBitsToFloat(entry); \
-        FIND_EXPONENTS \
-        float biased_[WORD_TERMS]; \
-        BIASED_TERMS(word_, high, biased_) \
-        [[unroll]] for (uint i = 0u; i < WORD_TERMS; ++i) { \
-            precise float integer_ = biased_[i] - (BIAS(i) + HALF_RANGE); \
-            precise float difference_ = integer_ - entry_.y; \
-            precise float weight_ = difference_ * entry_.x; \
-            weights[(from) + i] = weight_; \
-            LOOK_AT_DIFFERENCE(difference_) \
-        } \
-    }
-#if LOOKS_AT_DENORMALS
-// Floats that stand for zero may leave a difference of any magnitude; integers leave at least 1.
-#define LOOK_AT_DIFFERENCE(difference) \
-    if (ZERO_KIND == ZERO_IS_FLOAT) { \
-        own_difference_lowest = min(own_difference_lowest, lowest_of(floatBitsToUint(difference))); \
-    }
-#else
-#define LOOK_AT_DIFFERENCE(difference)
-#endif
-#endif
-
-#if LOOKS_AT_DENORMALS
-// Whether no weight, no product and no sum is denormal, by the lowest operands of the left side, scales and differences. See
-// has_no_denormals: a weight is at least the product of the last two.
-bool is_free_of_denormals(uint left_lowest, uint scale_lowest, uint difference_lowest)
-{
-    if (left_lowest == NO_LOWEST || scale_lowest == NO_LOWEST || difference_lowest == NO_LOWEST) {
-        return true;
-    }
-    if (ZERO_KIND != ZERO_IS_FLOAT) {
-        return has_no_denormals(left_lowest, scale_lowest);
-    }
-    uint weight = ((scale_lowest + 1u) >> 24u) + ((difference_lowest + 1u) >> 24u);
-    return weight >= 152u && weight + ((left_lowest + 1u) >> 24u) >= 152u + 127u;
-}
 #endif
 
 // A segment's sum by its definition, as in matrix_exact_sum.glsl; `number` says whose column it is (block_gate.glsl).

@@ -1,4 +1,4 @@
-// Products of FLOAT32 rows with packed weights chunk by chunk, on processors: an invocation has a lane of columns and BLOCK_ROWS rows, and
+// Products of rows with packed weights chunk by chunk, on processors: an invocation has a lane of columns and BLOCK_ROWS rows, and
 // GROUP_COLUMNS / INVOCATIONS columns, without shared memory.
 //
 // The compile script passes BLOCK_ROWS, INVOCATIONS, MOST_COLUMNS (columns of an invocation) and what packed_chunks.glsl is passed.
@@ -45,6 +45,7 @@ void main() {
                 [[unroll]] for (uint i = 0u; i < MOST_HIGH; ++i) {
                     high[i] = i < CHUNK_HIGH ? words_packed[column_word + high_word(term) + i] : 0u;
                 }
+                uint lowest = NO_LOWEST;
                 float products[BLOCK_ROWS];
                 [[unroll]] for (uint row = 0u; row < BLOCK_ROWS; ++row) { products[row] = 0.0; }
                 [[unroll]] for (uint i = 0u; i < CHUNK_WORDS; ++i) {
@@ -54,14 +55,15 @@ void main() {
                     [[unroll]] for (uint j = 0u; j < uint(WORD_TERMS); ++j) {
                         uint integer = integer_of(word, j) | (bits >> j * HIGH_BITS & HIGH_MASK) << uint(WEIGHT_BITS);
                         precise float weight = float(int(number_of(integer))) - uintBitsToFloat(entry.y);
+                        if (ZERO_KIND == ZERO_IS_FLOAT) { lowest = min(lowest, lowest_of(floatBitsToUint(weight))); }
                         [[unroll]] for (uint row = 0u; row < BLOCK_ROWS; ++row) {
-                            products[row] = product_plus(terms[row * CHUNK + i * uint(WORD_TERMS) + j], weight, products[row]);
+                            products[row] = chunk_product_plus(terms[row * CHUNK + i * uint(WORD_TERMS) + j], weight, products[row]);
                         }
                     }
                 }
                 [[unroll]] for (uint row = 0u; row < BLOCK_ROWS; ++row) {
                     uint at = each * BLOCK_ROWS + row;
-                    float value = value_of_chunk(products[row], row_sums[row], entry.x, minimum, row_least[row]);
+                    float value = value_of_chunk(products[row], row_sums[row], entry.x, minimum, row_least[row], lowest);
                     sums[at] = rounded_sum(sums[at], value);
                 }
             }

@@ -1,5 +1,5 @@
-// Products of FLOAT32 rows by packed weights, chunk by chunk: what their kernels have in common. docs/notes/exact-products.md has the
-// definition, and why the error is what is stated.
+// Products of rows by packed weights, chunk by chunk: what their kernels have in common. docs/notes/exact-products.md has the definition, and
+// why the error is what is stated.
 //
 // A chunk is CHUNK terms of a column that share a scale. The terms times the integers, less what stands for zero, are added in rising order;
 // the sum is multiplied by the scale, and the sum of the terms times the minimum is taken from that. Chunks are added in rising order in
@@ -7,7 +7,7 @@
 //
 // A chunk whose steps may be denormal gives NaN. A total that is not finite is computed again as the definition has it.
 //
-// The compile script passes CHUNK (16u or 32u) and what block_products.glsl is passed, of FLOAT32.
+// The compile script passes CHUNK (16u or 32u, 8u with 8 bits), IS_CHUNKED and what block_products.glsl is passed.
 
 #include "products/block_products.glsl"
 
@@ -24,19 +24,39 @@
 #define HIGH_OF_WORD(high, from, k) \
     (HIGH_BITS == 0u ? 0u : high_of(high[(from) + (k) * WORD_HIGH / 32u], term) >> ((k) * WORD_HIGH % 32u))
 
+// A sum and a product: of FLOAT16 terms with integers it is exact, and one step for devices that have one.
+float chunk_product_plus(float term, float weight, float sum) {
+#if OPERAND_BITS == 16
+    if (ZERO_KIND == ZERO_IS_FLOAT) {
+        precise float product = term * weight;
+        precise float next = sum + product;
+        return next;
+    }
+#endif
+    return product_plus(term, weight, sum);
+}
+
 // From which magnitude on a chunk's scale and minimum leave no step denormal, less one; the lowest term is 2^(e - 127) at least. The sums
 // of terms are multiples of 2^(e - 150), so that they are none from e = 24 on. With 2^(f - 127) as the lowest magnitude of scale and
 // minimum, and e + f >= 175, what is made of them is zero or at least 2^-102, and so sums of it are multiples of 2^-126.
+//
+// Differences from zeros that are floats must be zero or 2^-24 at least, and leave products that are 2^24 times less.
+#define DIFFERENCES_ARE_SMALL (ZERO_KIND == ZERO_IS_FLOAT ? 24u : 0u)
+#define LEAST_DIFFERENCE ((103u << 24u) - 1u)
 uint least_scale(uint lowest) {
+#if LOOKS_AT_DENORMALS
     uint exponent = (lowest + 1u) >> 24u;
-    if (lowest == NO_LOWEST || exponent >= 175u) { return 0u; }
-    return exponent < 24u ? 0xffffffffu : (175u - exponent << 23u) - 1u;
+    if (lowest == NO_LOWEST || exponent >= 175u + DIFFERENCES_ARE_SMALL) { return 0u; }
+    return exponent < 24u + DIFFERENCES_ARE_SMALL ? 0xffffffffu : (175u + DIFFERENCES_ARE_SMALL - exponent << 23u) - 1u;
+#else
+    return 0u;
+#endif
 }
 bool is_plain_with(uint scale, uint least) { return (scale & MAGNITUDE_F32) - 1u >= least; }
 
-float value_of_chunk(float products, float terms, uint scale, uint minimum, uint least) {
+float value_of_chunk(float products, float terms, uint scale, uint minimum, uint least, uint difference) {
     precise float value = products * uintBitsToFloat(scale);
-    bool plain = is_plain_with(scale, least);
+    bool plain = is_plain_with(scale, least) && difference >= LEAST_DIFFERENCE;
     if (HAS_MINIMA) {
         precise float less = terms * uintBitsToFloat(minimum);
         precise float difference = value - less;
@@ -72,8 +92,8 @@ uint exact_chunk(uint row, uint column, uint number, uint first) {
             uvec4 four = left_four(row, term, end);
             [[unroll]] for (uint i = 0u; i < 4u; ++i) {
                 uint own = multiply_f32(four[i], share);
-                precise float weight = float_of_short(int(INTEGER_AT(number, column, min(term + i, end - 1u)))) - uintBitsToFloat(entry.y);
-                products = sum_plus(products, multiply_f32(own, floatBitsToUint(weight)));
+                uint integer = floatBitsToUint(float_of_short(int(INTEGER_AT(number, column, min(term + i, end - 1u)))));
+                products = sum_plus(products, multiply_f32(own, subtract_f32(integer, entry.y)));
                 terms = sum_plus(terms, own);
             }
         }

@@ -1,4 +1,4 @@
-// Products of few rows with packed weights, on GPUs: of FLOAT16 by exact integers, of FLOAT32 chunk by chunk.
+// Products of few rows with packed weights, on GPUs: by exact integers or, where IS_CHUNKED is defined, chunk by chunk.
 //
 // Each invocation has a chunk of BLOCK_ROWS rows for the whole kernel: their integers, or terms, stay in its registers. It goes through
 // GROUP_COLUMNS columns, and loads of each what its chunk meets there, so that neighbours load what is neighbouring. What chunks give is
@@ -6,7 +6,7 @@
 //
 // The compile script passes BLOCK_ROWS, INVOCATIONS, STAGE_COLUMNS, AT_ONCE (columns whose weights are on their way at one time; half of
 // STAGE_COLUMNS, or a part of that) and what packed_integers.glsl or packed_chunks.glsl is passed.
-#if OPERAND_BITS == 16
+#ifndef IS_CHUNKED
 #include "products/packed_integers.glsl"
 #include "products/packed_planes.glsl"
 #define MOST_HIGH 1u
@@ -98,7 +98,7 @@ shared float totals[MOST_RESULTS];
 // What a chunk of each row gives with a column goes into shared memory; with several rests, before it is scaled.
 #define VALUE_AT(result) values[((buffered * STAGE_RESULTS + (result)) * MOST_SEGMENTS + beside) * PITCH + within]
 
-#if OPERAND_BITS == 16
+#ifndef IS_CHUNKED
 #define SCALE_OF_WORD(word, number) \
     uintBitsToFloat(float32_from_float16((word) >> ((SCALE_COLUMN % 2u == 0u ? scale_range.x : SCALE_OF_COLUMN(number)) & 1u) * 16u & 0xffffu))
 
@@ -203,6 +203,7 @@ shared float totals[MOST_RESULTS];
         uvec2 entry_ = entry_of(scale_of(scales[number][i], SCALE_OF_COLUMN((first) + (i) / SIDES)), zero_); \
         uint minimum_ = HAS_MINIMA ? minimum_of(scales[number][i], zeros[number][i], zero_at_) : 0u; \
         FIND_EXPONENTS \
+        uint lowest_ = NO_LOWEST; \
         float products_[BLOCK_ROWS]; \
         [[unroll]] for (uint row_ = 0u; row_ < BLOCK_ROWS; ++row_) { products_[row_] = 0.0; } \
         [[unroll]] for (uint k_ = 0u; k_ < CHUNK_WORDS; ++k_) { \
@@ -211,16 +212,21 @@ shared float totals[MOST_RESULTS];
             float biased_[WORD_TERMS]; \
             BIASED_TERMS(word_, high_, biased_) \
             [[unroll]] for (uint j_ = 0u; j_ < uint(WORD_TERMS); ++j_) { \
-                precise float bias_ = (BIAS(j_) + HALF_RANGE) + uintBitsToFloat(entry_.y); \
+                precise float bias_ = (BIAS(j_) + HALF_RANGE) + (ZERO_KIND == ZERO_IS_FLOAT ? 0.0 : uintBitsToFloat(entry_.y)); \
                 precise float weight_ = biased_[j_] - bias_; \
+                if (ZERO_KIND == ZERO_IS_FLOAT) { \
+                    precise float difference_ = weight_ - uintBitsToFloat(entry_.y); \
+                    weight_ = difference_; \
+                    lowest_ = min(lowest_, lowest_of(floatBitsToUint(difference_))); \
+                } \
                 [[unroll]] for (uint row_ = 0u; row_ < BLOCK_ROWS; ++row_) { \
                     float own_ = terms[row_ * CHUNK + k_ * uint(WORD_TERMS) + j_]; \
-                    products_[row_] = product_plus(own_, weight_, products_[row_]); \
+                    products_[row_] = chunk_product_plus(own_, weight_, products_[row_]); \
                 } \
             } \
         } \
         [[unroll]] for (uint row_ = 0u; row_ < BLOCK_ROWS; ++row_) { \
-            float value_ = value_of_chunk(products_[row_], row_sums[row_], entry_.x, minimum_, row_least[row_]); \
+            float value_ = value_of_chunk(products_[row_], row_sums[row_], entry_.x, minimum_, row_least[row_], lowest_); \
             VALUE_AT((((first) - stage) * SIDES + (i)) * BLOCK_ROWS + row_) = value_; \
         } \
     }

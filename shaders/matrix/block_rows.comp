@@ -1,2 +1,0 @@
-// GEMM of few rows with packed weights, on GPUs.
-#include "products/block_rows.glsl"
