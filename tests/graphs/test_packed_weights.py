@@ -242,7 +242,8 @@ class OwnBlocks:
     def numbers(self, inputs: dict[str, Array], dtype: Any) -> Array:
         """What they stand for, rounded to FLOAT32 and to the type."""
         scales, minima = (each.repeat(self.block, 1) for each in self.scales(inputs))
-        return (self.integers(inputs) * scales - minima).astype(dtype)
+        made: Array = (self.integers(inputs) * scales - minima).astype(dtype)
+        return made
 
     def graph(self, device: dml.Device, inputs: dict[str, Array], number: dml.DataType, *, fuse: bool) -> Any:
         graph = dml.Graph(device)

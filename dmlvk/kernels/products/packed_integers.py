@@ -90,6 +90,7 @@ class RowsKernel:
         rows: of each invocation.
         invocations: of a work group.
         is_gated: whether there are weights of a gate.
+        chunks_of: the data type of rows that are multiplied chunk by chunk; ``None``: by integers.
     """
 
     bits: int
@@ -97,6 +98,7 @@ class RowsKernel:
     rows: int
     invocations: int
     is_gated: bool = False
+    chunks_of: DataType | None = None
 
     @property
     def sides(self) -> int:
@@ -109,8 +111,9 @@ class RowsKernel:
 
     @property
     def at_once(self) -> int:
-        """Columns whose weights are on their way at one time."""
-        return max(1, min(_AT_ONCE // self.sides, self.stage_columns // 2))
+        """Columns whose weights are on their way at one time: of long bodies one, for caches of instructions."""
+        most = _AT_ONCE if self.chunks_of is None else 1
+        return max(1, min(most // self.sides, self.stage_columns // 2))
 
     @property
     def segments(self) -> int:
@@ -124,16 +127,9 @@ class RowsKernel:
         results = _MOST_COLUMNS * self.rows * self.sides * (self.segments + 1)
         return 4 * (values + results)
 
-    def variant(
-        self, target: Target, chunks_of: DataType | None = None, *, is_of_experts: bool = False
-    ) -> ShaderVariant:
-        """The shader.
-
-        Args:
-            chunks_of: the data type of rows that are multiplied chunk by chunk; ``None``: by integers.
-        """
+    def variant(self, target: Target, *, is_of_experts: bool = False) -> ShaderVariant:
         given = {
-            **_defines_of(chunks_of, self.bits, self.chunk, target),
+            **_defines_of(self.chunks_of, self.bits, self.chunk, target),
             "BLOCK_ROWS": f"{self.rows}u",
             "INVOCATIONS": f"{self.invocations}u",
             "STAGE_COLUMNS": f"{self.stage_columns}u",
@@ -188,11 +184,12 @@ def _variant(way: str, given: Mapping[str, str], *, is_of_experts: bool, size: s
     return ShaderVariant(f"{name}.{given['CHUNK'][:-1]}.{kind}", source, tuple(sorted(given.items())))
 
 
-def rows_kernels(chunks: Sequence[int] = CHUNKS, *, is_of_experts: bool = False) -> Iterator[RowsKernel]:
+def rows_kernels(chunks_of: DataType | None = None, *, is_of_experts: bool = False) -> Iterator[RowsKernel]:
     """All kernels of few rows; of rows that have weights of their own each, or of others."""
     all_rows, sides = (_ROWS[:1], (False,)) if is_of_experts else (_ROWS, (False, True))
+    chunks = CHUNKS if chunks_of is None else _ALL_CHUNKS
     for each in itertools.product(BITS, chunks, all_rows, _INVOCATIONS, sides):
-        yield RowsKernel(*each)
+        yield RowsKernel(*each, chunks_of)
 
 
 def variants(*, is_of_experts: bool = False) -> Iterator[ShaderVariant]:
@@ -206,15 +203,15 @@ def variants(*, is_of_experts: bool = False) -> Iterator[ShaderVariant]:
         for bits, chunk, rows in itertools.product(BITS, _ALL_CHUNKS, (1, _PROCESSOR_ROWS)):
             if rows == 1 or not is_of_experts:
                 yield _processor_variant(_defines_of(chunks_of, bits, chunk, target), rows, is_of_experts=is_of_experts)
-        for kernel in rows_kernels(_ALL_CHUNKS, is_of_experts=is_of_experts):
-            yield kernel.variant(target, chunks_of, is_of_experts=is_of_experts)
+        for kernel in rows_kernels(chunks_of, is_of_experts=is_of_experts):
+            yield kernel.variant(target, is_of_experts=is_of_experts)
 
 
 def rows_kernel(rows: int, terms: int, weights: BlockWeights, target: Target, *, is_gated: bool) -> RowsKernel:
     most = next((each for each in _ROWS if rows <= each), _ROWS[-1])
-    chunk = chunk_terms(weights)
+    chunk, chunks_of = chunk_terms(weights), None if is_exact(weights) else weights.data_type
     kernels = [
-        RowsKernel(weights.bits, chunk, each, invocations, is_gated)
+        RowsKernel(weights.bits, chunk, each, invocations, is_gated, chunks_of)
         for each in reversed([each for each in _ROWS if each <= most])
         for invocations in _INVOCATIONS
     ]
@@ -315,7 +312,7 @@ def rows_launch(
         "GROUP_COLUMNS": across,
     }
     tiles = -(-product.rows // kernel.rows), -(-product.columns // across)
-    variant = kernel.variant(target, chunks_of, is_of_experts=is_of_experts)
+    variant = kernel.variant(target, is_of_experts=is_of_experts)
     return RowsLaunch(variant, kernel.invocations, tiles, constants)
 
 
