@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dmlvk.datatypes import DataType
 from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.kernel import PlainKernel, launch_size
-from dmlvk.kernels.library.compiler import DEVICE_ARITHMETIC
 from dmlvk.kernels.products.block_parts import product_parameters
 from dmlvk.kernels.products.block_weights import BlockWeights
 from dmlvk.kernels.products.matrix import Product
@@ -23,6 +22,7 @@ from dmlvk.kernels.program import ProgramBuilder, Region
 from dmlvk.kernels.target import MAX_LOOP_ITERATIONS, Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators import Gemm
+from dmlvk.operators.type_groups import FLOATS
 
 SEGMENT = 1024
 """As in ``shaders/patterns/products/block_products.glsl``."""
@@ -30,12 +30,7 @@ SEGMENT = 1024
 BITS = (2, 4, 8)
 _CHUNK = 32
 CHUNKS = (16, _CHUNK)
-_ALL_CHUNKS = (8, *CHUNKS)
-_CHUNKED = (
-    (DataType.FLOAT16, Target()),
-    *((DataType.FLOAT32, Target(device_arithmetic=own)) for own in (False, True)),
-)
-"""Data types of rows that are multiplied chunk by chunk, and for which targets they have shaders."""
+_BYTES_CHUNK = 8  # Of integers of 8 bits alone, chunk by chunk
 
 _INVOCATIONS = (64, 128, 256, 512)
 _ROWS = (1, 2, 4)
@@ -165,8 +160,6 @@ def _defines_of(chunks_of: DataType | None, bits: int, chunk: int, target: Targe
     if chunks_of is None:
         return defines(bits, chunk, target)
     own = {"OPERAND": chunks_of.name.lower(), "OPERAND_BITS": str(chunks_of.size_in_bits), "IS_CHUNKED": "1"}
-    if target.device_arithmetic and chunks_of is DataType.FLOAT32:
-        own[DEVICE_ARITHMETIC] = "1"
     return {**own, "WEIGHT_BITS": str(bits), "CHUNK": f"{chunk}u"}
 
 
@@ -175,9 +168,7 @@ def _variant(way: str, given: Mapping[str, str], *, is_of_experts: bool, size: s
     if "IS_CHUNKED" in given:
         name = f"{whose}.{given['OPERAND']}.{given['WEIGHT_BITS']}.chunk_{way}{size}.{given['CHUNK'][:-1]}"
         source = f"packed_{way}" if way == "rows" else f"chunk_{way}"
-        device = ".device" * (DEVICE_ARITHMETIC in given)
-        path = f"matrix/{'expert_' * is_of_experts}{source}.comp"
-        return ShaderVariant(f"{name}{device}", path, tuple(sorted(given.items())))
+        return ShaderVariant(name, f"matrix/{'expert_' * is_of_experts}{source}.comp", tuple(sorted(given.items())))
     kind = "dot" if given["HAS_DOT_PRODUCT"] == "1" else "plain"
     name = f"{whose}.float16.{given['WEIGHT_BITS']}.integer_{way}{size}"
     source = f"matrix/{'expert' if is_of_experts else 'packed'}_{'packed_' * is_of_experts}{way}.comp"
@@ -187,9 +178,12 @@ def _variant(way: str, given: Mapping[str, str], *, is_of_experts: bool, size: s
 def rows_kernels(chunks_of: DataType | None = None, *, is_of_experts: bool = False) -> Iterator[RowsKernel]:
     """All kernels of few rows; of rows that have weights of their own each, or of others."""
     all_rows, sides = (_ROWS[:1], (False,)) if is_of_experts else (_ROWS, (False, True))
-    chunks = CHUNKS if chunks_of is None else _ALL_CHUNKS
-    for each in itertools.product(BITS, chunks, all_rows, _INVOCATIONS, sides):
-        yield RowsKernel(*each, chunks_of)
+    if chunks_of is DataType.FLOAT16:
+        sides = (False,)
+    for bits, *each in itertools.product(BITS, (_BYTES_CHUNK, *CHUNKS), all_rows, _INVOCATIONS, sides):
+        kernel = RowsKernel(bits, *each, chunks_of)
+        if kernel.chunk != _BYTES_CHUNK or (chunks_of is not None and bits == _BYTES_CHUNK):
+            yield kernel
 
 
 def variants(*, is_of_experts: bool = False) -> Iterator[ShaderVariant]:
@@ -199,12 +193,12 @@ def variants(*, is_of_experts: bool = False) -> Iterator[ShaderVariant]:
     for kernel in rows_kernels(is_of_experts=is_of_experts):
         for has_dot_product in (False, True):
             yield kernel.variant(Target(has_integer_dot_product=has_dot_product), is_of_experts=is_of_experts)
-    for chunks_of, target in _CHUNKED:
-        for bits, chunk, rows in itertools.product(BITS, _ALL_CHUNKS, (1, _PROCESSOR_ROWS)):
-            if rows == 1 or not is_of_experts:
-                yield _processor_variant(_defines_of(chunks_of, bits, chunk, target), rows, is_of_experts=is_of_experts)
+    for chunks_of in FLOATS:
         for kernel in rows_kernels(chunks_of, is_of_experts=is_of_experts):
-            yield kernel.variant(target, is_of_experts=is_of_experts)
+            yield kernel.variant(Target(), is_of_experts=is_of_experts)
+            if kernel.invocations == _INVOCATIONS[0] and not kernel.is_gated and kernel.rows != 2:
+                own = _defines_of(chunks_of, kernel.bits, kernel.chunk, Target())
+                yield _processor_variant(own, kernel.rows, is_of_experts=is_of_experts)
 
 
 def rows_kernel(rows: int, terms: int, weights: BlockWeights, target: Target, *, is_gated: bool) -> RowsKernel:
@@ -298,7 +292,7 @@ def rows_launch(
         each = max(1, min(most, lanes * product.rows // rows // _PROCESSOR_GROUPS))
         across = each * _PROCESSOR_INVOCATIONS
         tiles = -(-product.rows // rows), -(-product.columns // across)
-        own = _defines_of(chunks_of, weights.bits, chunk, Target(device_arithmetic=target.device_arithmetic))
+        own = _defines_of(chunks_of, weights.bits, chunk, Target())
         variant = _processor_variant(own, rows, is_of_experts=is_of_experts)
         return RowsLaunch(variant, _PROCESSOR_INVOCATIONS, tiles, {**constants, "GROUP_COLUMNS": across})
     most = 1 if is_of_experts else _ROWS[-1]
