@@ -457,14 +457,18 @@ def write_packed(file: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None
 def test_a_folder_for_other_programs_gives_the_bits_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """Its scales are FLOAT32 of each block; those of the file stay as they are."""
+    """Its scales are FLOAT32 of each block, minima are products of their own; those of the file stay as they are."""
     write_packed(tmp_path / "model.gguf", monkeypatch, kind)
     convert_gguf(tmp_path / "model.gguf", tmp_path / "folder")
     logits = []
     for path in ("model.gguf", "folder"):
         with LanguageModel(tmp_path / path, max_length=32) as model:
-            logits.append([model.logits(tokens).numpy().tobytes() for tokens in (PROMPT, PROMPT[:1])])
-    assert logits[0] == logits[1]
+            logits.append([model.logits(tokens).numpy() for tokens in (PROMPT, PROMPT[:1])])
+    for of_file, of_folder in zip(*logits, strict=True):
+        if kind in ("Q4_1", "Q5_1", "Q2_K", "Q4_K", "Q5_K"):
+            assert np.abs(of_file - of_folder).max() < 1e-4 * np.abs(of_file).max()
+        else:
+            assert of_file.tobytes() == of_folder.tobytes()
 
 
 @pytest.mark.parametrize("kind", PACKED)
