@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -110,8 +111,10 @@ class ShaderLibraryHook(BuildHookInterface[Any]):
         )
         if built.returncode != 0:
             reason = (built.stderr.strip().splitlines() or ["it says nothing"])[-1]
+            here = " ".join([sysconfig.get_platform(), *filter(None, platform.libc_ver())])
             sys.exit(
-                "dmlvk has no wheel for this system, and Kompute, which it stands on, cannot be built here: install "
-                f"what is missing, or use a system that has a wheel (docs/how-to/install.md). {reason}"
+                f"dmlvk has no wheel for this system ({here}), and Kompute, which it stands on, cannot be built here: "
+                "install what is missing, or use Linux with glibc 2.28 or newer, Windows 10 or macOS 13, which have "
+                f"wheels (docs/how-to/install.md). {reason}"
             )
         return Path(built.stdout.strip().splitlines()[-1])
