@@ -384,6 +384,9 @@ class Engine(EngineMemory):
     def wait_for(self, allocation: Allocation) -> None:
         wait_for(self, lambda: self._users(allocation))
 
+    def wait_for_all(self) -> None:
+        wait_for(self, lambda: list(self._running))
+
     def dispatch_spans(self, recording: Recording) -> list[tuple[float, float]]:
         """:meth:`Recording.dispatch_spans`, when its last submission is done.
 

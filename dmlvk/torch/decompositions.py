@@ -94,7 +94,7 @@ _DECOMPOSED = [
     _aten.as_strided_copy.default,
 ]  # fmt: skip
 
-_KEPT = [_aten.embedding_dense_backward.default, *LOWERED]
+_KEPT = [_aten.embedding_dense_backward.default, _aten.scaled_dot_product_attention.default, *LOWERED]
 """Operators that are lowered, though PyTorch would take them apart."""
 
 _OF_TRACING = [_aten.lift.default, _aten.lift_fresh.default, _aten.detach.default]

@@ -11,6 +11,7 @@ from torch.autograd import forward_ad
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from dmlvk.torch.device.kernels import Kernel
+from dmlvk.torch.device.recorder import RECORDER
 
 _aten = torch.ops.aten
 _WHOLE = torch._C.DispatchKey.CompositeImplicitAutograd
@@ -71,15 +72,24 @@ def _attention(*args: Any, **kwargs: Any) -> Any:
 
 
 class _Attention(Composed):
+    """With the device's arithmetic one operator, else the bits of its parts."""
+
+    def __init__(self) -> None:
+        operator = _aten.scaled_dot_product_attention.default
+        super().__init__(operator, _attention)
+        self._joined = Composed(operator)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if args[4] if len(args) > 4 else kwargs.get("dropout_p"):  # at random
             return self._parts(*args, **kwargs)
+        if RECORDER.device.arithmetic == "device":
+            return self._joined(*args, **kwargs)
         return super().__call__(*args, **kwargs)
 
 
 COMPOSED = {
     "linear": Composed(_aten.linear.default),
     "layer_norm": Composed(_aten.layer_norm.default),
-    "scaled_dot_product_attention": _Attention(_aten.scaled_dot_product_attention.default, _attention),
+    "scaled_dot_product_attention": _Attention(),
 }
 """By the operators' names."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 import threading
-import weakref
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -191,10 +190,10 @@ class _Trace:
             [steps[plan.value_of(point.name)] for point in program.outputs],
         )
 
-    def run(self, device: Device) -> list[Recorded]:
-        """Computes what somebody needs, and returns it."""
+    def run(self, device: Device) -> None:
+        """Computes what somebody needs."""
         if not self._needed:
-            return []
+            return
         arrays = device.arrays
         found = arrays.programs.get("trace", self.key) or arrays.programs.keep("trace", self.key, self.compiled(device))
         program, taken, given = found
@@ -204,7 +203,6 @@ class _Trace:
         inputs = [self.inputs[number].memory() for number in taken]
         for value, memory in zip(values, arrays.execute_fitting(program, inputs, wishes), strict=True):
             value.settle(memory)
-        return values
 
 
 class Recorder:
@@ -222,7 +220,6 @@ class Recorder:
         self._lock = threading.RLock()
         self._device: Device | None = None
         self._is_chosen = False
-        self._last: list[weakref.ref[Value]] = []
 
     @property
     def device(self) -> Device:
@@ -273,8 +270,7 @@ class Recorder:
             try:
                 waiting = [value for value in pending if value.is_pending]
                 if waiting and not waiting[0].device.engine.is_removed:
-                    computed = _Trace(waiting).run(waiting[0].device)
-                    self._last = [weakref.ref(value) for value in computed] or self._last
+                    _Trace(waiting).run(waiting[0].device)
             except BaseException:
                 self._pending = pending + self._pending
                 raise
@@ -288,10 +284,10 @@ class Recorder:
         self.numbers.turn()
 
     def wait(self) -> None:
-        """Runs what is recorded, and waits for it."""
+        """Runs what is recorded, and waits for everything that was submitted, also where nobody has results of it."""
         self.run()
-        for value in list(filter(None, (known() for known in self._last)))[:1]:  # all are of one submission, the last
-            value.memory().wait()
+        if self._device is not None:
+            self._device.engine.wait_for_all()
 
 
 RECORDER = Recorder()

@@ -6,8 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from dmlvk import functions as F
+from dmlvk.datatypes import DataType
 from dmlvk.graphs.expression import Expression
+from dmlvk.operators.attention import MultiheadAttentionMaskType
 from dmlvk.operators.convolution import ConvolutionDirection
 from dmlvk.operators.members import ReduceFunction
 from dmlvk.torch.lowering import Context, NotLowered, is_number, lowers, reduced
@@ -175,3 +179,57 @@ def distances(context: Context, a: Expression, b: Expression, p: float, mode: in
     apart = F.abs(first.broadcast_to(every) - second.broadcast_to(every))
     functions = {1: ReduceFunction.SUM, 2: ReduceFunction.L2, math.inf: ReduceFunction.MAX}
     return context.reshaped(reduced(apart, function=functions[p], axes=[3]), context.shape)
+
+
+@lowers("scaled_dot_product_attention.default")
+def attention(
+    context: Context,
+    query: Expression,
+    key: Expression,
+    value: Expression,
+    mask: Expression | None = None,
+    dropout: float = 0.0,
+    is_causal: bool = False,
+    scale: Any = None,
+    enable_gqa: bool = False,
+) -> Expression:
+    """Of several heads (Vaswani et al., 2017), for the device's arithmetic: one kernel where it has matrices."""
+    if dropout or context.dtype not in (torch.float32, torch.float16) or query.ndim != 4 or key.ndim != 4:
+        raise NotLowered("attention of other forms")
+    batch, heads, queries, size = query.sizes
+    _, key_heads, keys, value_size = value.sizes
+    if key.sizes != (batch, key_heads, keys, size) or value.sizes[0] != batch or heads % key_heads:
+        raise NotLowered("keys or values that are broadcast")
+    rows = [
+        context.reshaped(each.transpose([0, 2, 1, 3]), (batch, each.sizes[2], each.sizes[1] * each.sizes[3]))
+        for each in (query, key, value)
+    ]
+    added = _hidden(context, queries, keys) if is_causal else mask
+    if added is not None and added.is_truth:
+        added = F.if_(added, context.tensor(0), context.tensor(-math.inf))
+    if added is not None:
+        added = context.tensor(added)
+        added = context.reshaped(added, (*[1] * (4 - added.ndim), *added.sizes))
+    made = F.multihead_attention1(
+        size**-0.5 if scale is None else context.plain(scale),
+        0.0,
+        heads,
+        key_heads,
+        MultiheadAttentionMaskType.NONE,
+        *rows,
+        relative_position_bias=None if added is None else added.broadcast_to((batch, heads, queries, keys)),
+    )[0]
+    made = context.reshaped(made, (batch, queries, heads, value_size)).transpose([0, 2, 1, 3])
+    if mask is None or added is None:
+        return made
+    largest = reduced(added, function=ReduceFunction.MAX, axes=[3])
+    return F.if_(F.equal(largest, context.tensor(-math.inf)), context.tensor(0), made)  # a query that sees no key
+
+
+def _hidden(context: Context, queries: int, keys: int) -> Expression:
+    """What is added to scores so that no query sees keys behind its own."""
+    rows, columns = (
+        F.fill_value_sequence(0, 1, output_data_type=DataType.INT32, output_sizes=sizes, graph=context.graph)
+        for sizes in ((1, 1, queries, 1), (1, 1, 1, keys))
+    )
+    return F.if_(columns <= rows, context.tensor(0), context.tensor(-math.inf))
