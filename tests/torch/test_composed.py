@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+import dmlvk as dml
+
 torch = pytest.importorskip("torch")
 functional = torch.nn.functional
 
@@ -34,6 +36,40 @@ def test_operators_without_gradients_have_the_bits_and_strides_of_their_parts(
     parts = _FORMS[name](x.requires_grad_())
     assert parts.requires_grad and not whole.requires_grad
     assert whole.stride() == parts.stride() and torch.equal(whole.cpu(), parts.detach().cpu())
+
+
+def _mask(shape: tuple[int, ...]) -> Any:
+    """Random, with a row that hides every key."""
+    made = torch.rand(shape) > 0.4
+    made[..., 2, :] = False
+    return made
+
+
+_ATTENTION: dict[str, Callable[[], tuple[Any, ...]]] = {
+    "plain": lambda: (None,),
+    "causal": lambda: (None, 0.0, True),
+    "a choice of keys": lambda: (_mask((2, 1, 5, 7)),),
+    "added": lambda: (torch.where(_mask((5, 7)), torch.randn(5, 7), -torch.inf),),
+}
+
+
+@pytest.mark.parametrize("name", _ATTENTION)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_attention_by_the_devices_arithmetic_is_near_the_cpus(strict: str, name: str, dtype: Any) -> None:
+    query, key, value = (torch.randn(2, size, 6, 16) for size in (5, 7, 7))
+    of_heads = query.transpose(1, 2), key[:, :, :3].transpose(1, 2), value[:, :, :3].transpose(1, 2)
+    mask, *options = _ATTENTION[name]()
+    if options:
+        of_heads = of_heads[0], of_heads[1][..., :5, :], of_heads[2][..., :5, :]
+    wanted = functional.scaled_dot_product_attention(*of_heads, mask, *options, enable_gqa=True)
+    with dml.Device("llvmpipe", arithmetic="device") as device, torch.no_grad():
+        torch.dmlvk.use(device)
+        here = [part.to(strict, dtype) for part in of_heads]
+        if mask is not None:
+            mask = mask.to(strict, mask.dtype if mask.dtype is torch.bool else dtype)
+        made = functional.scaled_dot_product_attention(*here, mask, *options, enable_gqa=True)
+        assert made.transpose(1, 2).is_contiguous()  # as layers want it: heads behind one another
+        torch.testing.assert_close(made.cpu().float(), wanted, atol=1e-5 if dtype is torch.float32 else 5e-3, rtol=0)
 
 
 def test_what_looks_at_operators_sees_the_parts_and_so_does_what_refuses(on: str) -> None:

@@ -70,6 +70,21 @@ def _step(rule: Whole, operands: Sequence[Sequence[Any]], targets: Sequence[int]
         torch.autograd.graph.increment_version(changed)
 
 
+_KNOWN_BETAS: set[tuple[float, float]] = set()
+
+_MOST_BETAS = 4  # Pairs of them that have graphs of their own, whose kernels read fewer operands
+
+
+def _averages(beta1: float, beta2: float) -> Sequence[Any]:
+    """What averages keep, and what they take; as operands where a program has many of them, as by a schedule."""
+    made = beta1, 1 - beta1, beta2, 1 - beta2
+    if (beta1, beta2) not in _KNOWN_BETAS:
+        if len(_KNOWN_BETAS) >= _MOST_BETAS:
+            return [_number(one) for one in made]
+        _KNOWN_BETAS.add((beta1, beta2))
+    return made
+
+
 def _adam_rule(
     parameter: torch.Tensor,
     mean: torch.Tensor,
@@ -82,8 +97,10 @@ def _adam_rule(
     kept: torch.Tensor,
     scale: Tensor,
     found: Tensor,
-    beta1: float,
-    beta2: float,
+    beta1: Any,
+    new_mean: Any,
+    beta2: Any,
+    new_square: Any,
     weight_decay: float,
     eps: float,
     is_decoupled: bool,
@@ -96,8 +113,8 @@ def _adam_rule(
         start = start * kept
     elif weight_decay:
         against = against + start * weight_decay
-    first = mean.float() + (against - mean) * (1 - beta1)
-    second = square.float() * beta2 + against * against * (1 - beta2)
+    first = mean.float() + (against - mean) * new_mean
+    second = square.float() * beta2 + against * against * new_square
     largest = second if most is None else torch.maximum(most.float(), second)
     root = largest.sqrt() / (1 - beta2**count).sqrt() + eps
     end = start - first / root * _ratio(rate, 1 - beta1**count, is_tensor=is_tensor)
@@ -129,7 +146,7 @@ def _adam(*, is_decoupled: bool) -> Callable[..., None]:
         most, scaled = most_squares if amsgrad else (), gradients if grad_scale is not None else ()
         operands = parameters, means, squares, most, scaled, gradients, steps
         rates = _number(lr), _number(1 - lr * weight_decay), grad_scale, found_inf
-        settings = beta1, beta2, weight_decay, eps, is_decoupled, maximize, isinstance(lr, torch.Tensor)
+        settings = *_averages(beta1, beta2), weight_decay, eps, is_decoupled, maximize, isinstance(lr, torch.Tensor)
         _step(_ADAM, operands, range(5), *rates, *settings)
 
     return step

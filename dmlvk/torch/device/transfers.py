@@ -60,7 +60,7 @@ def _filled(shape: Sequence[int], dtype: torch.dtype, value: Any) -> Value | Non
     return deferred(operation, (), data_type, sizes)
 
 
-@_special("empty.memory_format")
+@_special("empty.memory_format", "_efficientzerotensor")  # what derivatives begin with are zeros as others
 def _empty(
     size: Sequence[int],
     *,
