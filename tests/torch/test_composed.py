@@ -90,6 +90,18 @@ def test_what_looks_at_operators_sees_the_parts_and_so_does_what_refuses(on: str
         functional.linear(x, torch.ones(2, 2, device=on))
 
 
+def test_forward_derivatives_are_those_of_the_cpu(strict: str) -> None:
+    """They see the parts of what is one operator, and begin with zeros that have no memory."""
+    network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.LayerNorm(8), torch.nn.GELU(), torch.nn.Linear(8, 2))
+    x, along = torch.randn(3, 4), torch.randn(3, 4)
+    wanted = torch.func.jvp(network, (x,), (along,))
+    made = torch.func.jvp(network.to(strict), (x.to(strict),), (along.to(strict),))
+    for own, other in zip(made, wanted, strict=True):
+        torch.testing.assert_close(own.cpu(), other, atol=1e-5, rtol=0)
+    cubes = torch.func.hessian(lambda v: (v**3).sum())(x[0].to(strict))
+    torch.testing.assert_close(cubes.cpu(), torch.diag(6 * x[0]), atol=1e-5, rtol=0)
+
+
 _LISTS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "add": (lambda x, y: torch._foreach_add(x, y, alpha=0.3), lambda a, b: a.add(b, alpha=0.3)),
     "sub": (lambda x, y: torch._foreach_sub(x, 3), lambda a, b: a - 3),

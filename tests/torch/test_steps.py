@@ -136,3 +136,32 @@ def test_steps_alone_run_before_they_are_too_many(strict: str, monkeypatch: pyte
         optimizer.step()
     assert len(recorder.RECORDER._pending) < 50
     assert [one[0].item() for one in parameters] == [-24, -24]
+
+
+def test_betas_that_change_need_no_other_graphs(strict: str, any_device: dml.Device) -> None:
+    parameters = [torch.nn.Parameter(torch.ones(size, device=strict)) for size in (3, 5)]
+    twins = [torch.nn.Parameter(torch.ones(size)) for size in (3, 5)]
+    optimizers = [
+        torch.optim.Adam(each, lr=0.1, fused=is_here) for each, is_here in ((parameters, True), (twins, None))
+    ]
+    counts = []
+    for step in range(9):
+        for optimizer, each in zip(optimizers, (parameters, twins), strict=True):
+            optimizer.param_groups[0]["betas"] = 0.9 - step * 0.013, 0.99
+            for one in each:
+                one.grad = torch.full_like(one, step - 3.5)
+            optimizer.step()
+        torch.dmlvk.synchronize()
+        counts.append(len(any_device.arrays.programs._kept["program"]))
+    assert len(set(counts[6:])) == 1, counts
+    for one, twin in zip(parameters, twins, strict=True):
+        torch.testing.assert_close(one.detach().cpu(), twin.detach(), atol=1e-5, rtol=0)
+
+
+def test_synchronizing_waits_for_what_nobody_has_results_of(strict: str, any_device: dml.Device) -> None:
+    x = torch.ones(64, 64, device=strict)
+    for _ in range(200):
+        x = x @ x * 1e-2
+    del x
+    torch.dmlvk.synchronize()
+    assert not any_device.engine.submissions.running
