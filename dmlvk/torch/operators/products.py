@@ -200,10 +200,10 @@ def attention(
     _, key_heads, keys, value_size = value.sizes
     if key.sizes != (batch, key_heads, keys, size) or value.sizes[0] != batch or heads % key_heads:
         raise NotLowered("keys or values that are broadcast")
-    rows = [
+    query, key, value = (
         context.reshaped(each.transpose([0, 2, 1, 3]), (batch, each.sizes[2], each.sizes[1] * each.sizes[3]))
         for each in (query, key, value)
-    ]
+    )
     added = _hidden(context, queries, keys) if is_causal else mask
     if added is not None and added.is_truth:
         added = F.if_(added, context.tensor(0), context.tensor(-math.inf))
@@ -216,7 +216,9 @@ def attention(
         heads,
         key_heads,
         MultiheadAttentionMaskType.NONE,
-        *rows,
+        query,
+        key,
+        value,
         relative_position_bias=None if added is None else added.broadcast_to((batch, heads, queries, keys)),
     )[0]
     made = context.reshaped(made, (batch, queries, heads, value_size)).transpose([0, 2, 1, 3])
