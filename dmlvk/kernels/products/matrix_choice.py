@@ -71,6 +71,8 @@ _FEWEST_ROWS_FOR_TALL = 65
 
 _MOST_ROWS = 16  # Rows up to which tiles of few rows are used: a second one of them finds the right operand cached
 
+_MOST_TOIL = 3  # Times that of the best tile, for a smaller one of which more run at once
+
 _FEW_PLACES = 16  # Of a window, whose lines few invocations share
 
 _ROWS_FOR_WINDOWS = 4
@@ -245,8 +247,11 @@ def _tiles_in_subgroups(work: Work) -> list[MatrixTile]:
         columns = tile.columns // tile.invocations
         return -(-work.rows // tile.rows) * -(-across // columns) * tile.toil
 
+    if work.is_in_lines:
+        return [min(LINES, key=takes)]
     *shared, smallest = ON_PROCESSORS_IN_SUBGROUPS
-    return [min(LINES, key=takes)] if work.is_in_lines else [*sorted(shared, key=takes), smallest]
+    most = _MOST_TOIL * min(map(takes, shared))
+    return [*(tile for tile in sorted(shared, key=takes) if takes(tile) <= most), smallest]
 
 
 def _tiles_for(work: Work, target: Target) -> list[MatrixTile]:

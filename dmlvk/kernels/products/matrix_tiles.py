@@ -528,7 +528,7 @@ ON_PROCESSORS_OF_A_SHAPE = tuple(_processors(*block, is_for_any_shape=False) for
 
 ON_PROCESSORS_IN_SUBGROUPS = (
     _processors("32x8_shared", 32, 8, shares_left=True),
-    _processors("8x16_shared", 8, 16, shares_left=True),
+    _processors("8x8_shared", 8, 8, shares_left=True),
     _processors("1x16", 1, 16),
     ON_PROCESSORS[-1],
 )
