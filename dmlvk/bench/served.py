@@ -25,7 +25,7 @@ from dmlvk.language.tokenizer import tokenizer_class
 
 _WARM_UP = 4  # Steps that do not count
 
-_EDITS, _PLAIN = 12, 128  # Files that are written again, and tokens of each that are so without guesses
+_EDITS, _PLAIN = 6, 128  # Files that are written again, and tokens of each that are so without guesses
 
 _VOCABULARY, _TRAINED_ON = 32_768, 300
 """Tokens of the tokenizer, and files of Python's own library that it is made of."""

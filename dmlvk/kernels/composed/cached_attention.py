@@ -40,6 +40,8 @@ _TILE_ELEMENTS = (64, 128)  # That heads of values may have there
 
 _FEW_TOKENS = 16  # Up to so many new tokens, segments are spread over work groups: there are few other ones
 
+_FEW_OF_ONE_TEXT = 32  # Likewise of a single text in FLOAT16: tiles of them are too few for a large GPU
+
 _MOST_SEGMENTS_OF_PROCESSOR = 16
 """That an invocation may go through on a processor, by the turns of loops that llvmpipe ends."""
 
@@ -195,7 +197,8 @@ class CachedAttentionLowering(CacheOperands):
     def _queries_together(self) -> int | None:
         """Queries of a token for which a work group reads keys once; ``None`` where there are other kernels."""
         is_plain = self.type is DataType.FLOAT16 and not self.cache_bits
-        is_few = self.segments > 1 and self.tokens <= _FEW_TOKENS
+        few = _FEW_OF_ONE_TEXT if self.batch == 1 and not self.target.device_arithmetic else _FEW_TOKENS
+        is_few = self.segments > 1 and self.tokens <= few
         is_plain = is_plain and self.beams is None
         if self.target.is_cpu or not is_plain or not is_few or not {self.size, self.value_size} <= _SIZES_OF_ROWS:
             return None
