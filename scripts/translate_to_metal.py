@@ -30,6 +30,7 @@ from dmlvk.kernels import library
 from dmlvk.kernels.catalog import all_variants
 from dmlvk.kernels.products import packed_integers
 from dmlvk.kernels.target import Target
+from dmlvk.operators.type_groups import FLOATS
 from dmlvk.spirv.coherence import without_coherence
 from dmlvk.spirv.modules import binding_count, module_instructions, module_words
 
@@ -84,7 +85,8 @@ def _too_large() -> set[str]:
     return {
         kernel.variant(Target(), is_of_experts=is_of_experts).name
         for is_of_experts in (False, True)
-        for kernel in packed_integers.rows_kernels(is_of_experts=is_of_experts)
+        for chunks_of in (None, *FLOATS)
+        for kernel in packed_integers.rows_kernels(chunks_of, is_of_experts=is_of_experts)
         if kernel.shared_memory > MOST_SHARED_BYTES
     }
 
