@@ -180,9 +180,9 @@ def rows_kernels(chunks_of: DataType | None = None, *, is_of_experts: bool = Fal
     all_rows, sides = (_ROWS[:1], (False,)) if is_of_experts else (_ROWS, (False, True))
     if chunks_of is DataType.FLOAT16:
         sides = (False,)
-    for bits, *each in itertools.product(BITS, (_BYTES_CHUNK, *CHUNKS), all_rows, _INVOCATIONS, sides):
-        kernel = RowsKernel(bits, *each, chunks_of)
-        if kernel.chunk != _BYTES_CHUNK or (chunks_of is not None and bits == _BYTES_CHUNK):
+    for each in itertools.product(BITS, (_BYTES_CHUNK, *CHUNKS), all_rows, _INVOCATIONS, sides):
+        kernel = RowsKernel(*each, chunks_of)
+        if kernel.chunk != _BYTES_CHUNK or (chunks_of is not None and kernel.bits == _BYTES_CHUNK):
             yield kernel
 
 
