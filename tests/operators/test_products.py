@@ -44,7 +44,7 @@ from dmlvk.kernels.products.matrix_tiles import (
     WINDOWS,
     MatrixTile,
 )
-from dmlvk.kernels.target import CPU, GPU, Target
+from dmlvk.kernels.target import GPU, Target
 from dmlvk.operators import check_operator, families
 from dmlvk.operators.fusion import FUSABLE_ACTIVATIONS
 from tests.effort import OfTurn
@@ -554,38 +554,6 @@ def test_products_with_fused_additions_have_tiles_of_their_own() -> None:
     half = dataclasses.replace(work, data_type=dml.FLOAT16)
     chosen = [matrix_choice.choose(*pair).tile.name for pair in ((work, target), (work, for_device), (half, target))]
     assert chosen == ["64x128", "64x128.8x8", "64x128.8x8"]
-
-
-def _on_processor(sizes: Sequence[int], window: Sequence[int], **options: Any) -> tuple[str, tuple[int, ...]]:
-    """The kernel of a convolution on llvmpipe, and its specialization constants."""
-    desc = convolution_desc(dml.FLOAT32, sizes, window, **options)
-    (step, *_) = lower(desc, CPU).steps
-    return step.kernel.variant, step.kernel.specialization((0, 0, 0, 0))
-
-
-def test_processors_have_one_pipeline_for_convolutions_of_any_shape() -> None:
-    """As each of them takes a processor's driver a second: a network has dozens of shapes."""
-    first = _on_processor((1, 3, 224, 224), (64, 3, 7, 7), strides=(2, 2), start=(3, 3), end=(3, 3))
-    assert first[0] == "convolution.float32.wide"
-    assert _on_processor((2, 64, 56, 56), (256, 64, 1, 1)) == first
-    assert _on_processor((1, 512, 56, 56), (512, 512, 3, 3), start=(1, 1), end=(1, 1), bias=False) == first
-    assert _on_processor((1, 4, 300, 300), (4, 64, 3, 3), direction=dml.ConvolutionDirection.BACKWARD) == first
-
-
-@pytest.mark.parametrize(
-    ("sizes", "window", "options"),
-    [
-        ((1, 4, 3, 8, 300), (16, 4, 1, 2, 2), {}),
-        ((1, 4, 3, 300), (4, 16, 2, 2), {"direction": dml.ConvolutionDirection.BACKWARD, "strides": (2, 1)}),
-        ((1, 1, 1, 70000), (16, 1, 1, 3), {}),
-        ((1, 1, 1, 70000), (16, 1, 1, 2), {"dilations": (1, 40000)}),
-    ],
-    ids=["depth", "strides of the input", "size", "dilation"],
-)
-def test_other_convolutions_keep_a_pipeline_for_their_shape(
-    sizes: Sequence[int], window: Sequence[int], options: dict[str, Any]
-) -> None:
-    assert _on_processor(sizes, window, **options)[0] == "convolution.float32.wide_of_a_shape"
 
 
 def test_names_are_exported() -> None:

@@ -6,11 +6,11 @@
 #if SHARES_LEFT
 #define LEFT_LOADS (BLOCK_ROWS * WINDOW_WIDTH / INVOCATIONS)
 #define LEFT_NUMBER(load) ((load) * INVOCATIONS + gl_SubgroupInvocationID)
-#define LEFT_OF_ALL(number) subgroupShuffle(own_left[(number) / INVOCATIONS], (number) % INVOCATIONS)
+#define OF_ALL(own, number) subgroupShuffle(own[(number) / INVOCATIONS], (number) % INVOCATIONS)
 #else
 #define LEFT_LOADS (BLOCK_ROWS * WINDOW_WIDTH)
 #define LEFT_NUMBER(load) (load)
-#define LEFT_OF_ALL(number) own_left[number]
+#define OF_ALL(own, number) own[number]
 #endif
 
 #define PLACE_LEFT \
@@ -27,5 +27,5 @@
     [[unroll]] for (uint n = 0u; n < LEFT_LOADS; ++n) { \
         uint bits = left_bits(left_at[n], term); \
         own_left[n] = WINDOW_WIDTH == 1 || number + left_terms[n] - (skipped) < terms ? bits : 0u; \
-        left_classes |= class_of(own_left[n]); \
+        left_classes[n] |= class_of(own_left[n]); \
     }

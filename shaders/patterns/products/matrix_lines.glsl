@@ -50,7 +50,7 @@ Term line_behind(Term term) {
         [[unroll]] for (uint i = 0u; i < BLOCK_ROWS; ++i) { \
             float weights[WINDOW_WIDTH]; \
             [[unroll]] for (uint k = 0u; k < WINDOW_WIDTH; ++k) { \
-                weights[k] = uintBitsToFloat(LEFT_OF_ALL(i * WINDOW_WIDTH + k)); \
+                weights[k] = uintBitsToFloat(OF_ALL(own_left, i * WINDOW_WIDTH + k)); \
             } \
             [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) { \
                 float sum = sums[i * BLOCK_COLUMNS + j]; \

@@ -12,7 +12,6 @@
 // WINDOW_WIDTH.
 #if SHARES_LEFT
 #extension GL_KHR_shader_subgroup_shuffle : require
-#extension GL_KHR_shader_subgroup_arithmetic : require
 #endif
 #define ADDS_SEGMENTS 0
 #define COUNTS_TERMS 1
@@ -57,6 +56,14 @@ void deliver(Batch batch, uint sum, uint row, uint column, uint position, uint s
     }
 }
 
+// The first result from `result` on that some rows have; RESULTS where they have none.
+uint result_from(uint rows, uint result) {
+    uint row = result / BLOCK_COLUMNS;
+    uint others = row < BLOCK_ROWS ? rows >> (row & 31u) : 0u;
+    uint next = (row + uint(max(findLSB(others), 0))) * BLOCK_COLUMNS;
+    return others == 0u ? RESULTS : max(result, next);
+}
+
 #include "products/matrix_left.glsl"
 #if IN_LINES
 #include "products/matrix_lines.glsl"
@@ -92,7 +99,8 @@ void main() {
         [[unroll]] for (uint i = 0u; i < RESULTS; ++i) {
             sums[i] = 0.0;
         }
-        uint left_classes = 0u;
+        uint left_classes[LEFT_LOADS];
+        [[unroll]] for (uint n = 0u; n < LEFT_LOADS; ++n) { left_classes[n] = 0u; }
         uint right_classes = 0u;
         Term start = term_at(first);
 #if IN_LINES
@@ -108,7 +116,7 @@ void main() {
                 b[j] = uintBitsToFloat(bits);
             }
             [[unroll]] for (uint i = 0u; i < BLOCK_ROWS; ++i) {
-                float a = uintBitsToFloat(LEFT_OF_ALL(i));
+                float a = uintBitsToFloat(OF_ALL(own_left, i));
                 [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
                     sums[i * BLOCK_COLUMNS + j] = product_plus(a, b[j], sums[i * BLOCK_COLUMNS + j]);
                 }
@@ -116,10 +124,13 @@ void main() {
             term = term_behind(term);
         }
 #endif
-#if SHARES_LEFT
-        left_classes = subgroupOr(left_classes);
-#endif
-        for (uint i = is_plain(left_classes, right_classes) ? RESULTS : 0u; i < RESULTS; ++i) {
+        uint rows = 0u; // those that are not plain, a bit each: a filter that hardly counts has small numbers alone
+        [[unroll]] for (uint i = 0u; i < BLOCK_ROWS; ++i) {
+            uint classes = 0u;
+            [[unroll]] for (uint k = 0u; k < WINDOW_WIDTH; ++k) { classes |= OF_ALL(left_classes, i * WINDOW_WIDTH + k); }
+            rows |= is_plain(classes, right_classes) ? 0u : 1u << i;
+        }
+        for (uint i = result_from(rows, 0u); i < RESULTS; i = result_from(rows, i + 1u)) {
             uint left = batch.left + min(block.first_row + i / BLOCK_COLUMNS, parameters.rows - 1u) * parameters.left_row;
             uint column = COLUMN_OF(i % BLOCK_COLUMNS);
             Window window = window_at(batch, position_at(column), column < parameters.columns);
