@@ -6,6 +6,7 @@ The definition is in docs/notes/exact-products.md; weights are those of GGUF's t
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
-from dmlvk.kernels.target import Target
+from dmlvk.kernels.products.block_weights import Blocks, BlockWeights
+from dmlvk.kernels.products.packed_integers import rows_kernel, rows_kernels
+from dmlvk.kernels.target import GPU, Target
 from tests.graphs.test_packed_weights import OWN_BLOCKS, OwnBlocks
 from tests.targets import all_compute_as_gpus, variants_of
 
@@ -169,6 +172,17 @@ def test_a_row_has_the_same_bits_among_any_number(
             all_compute_as_gpus(monkeypatch, registers=registers)
         found = device.run(kind.graph(device, some, dml.FLOAT32, fuse=True), some)["y"]
         assert found.tobytes() == whole[:rows].tobytes(), registers
+
+
+def test_the_smallest_devices_have_kernels_for_every_kind() -> None:
+    """With 16 KiB of shared memory, work groups of 128 and few registers: as few as Vulkan has."""
+    least = dataclasses.replace(GPU, shared_memory=16384, work_group_size=128, registers=64)
+    for bits, block, rows, is_gated in itertools.product((2, 4, 8), (8, 16, 32), (1, 4), (False, True)):
+        if block < 16 and bits != 8:
+            continue
+        weights = BlockWeights(dml.FLOAT32, bits, False, 64, 4096, 1, 4096, Blocks(block, 1, 1, 4096 // block))
+        kernel = rows_kernel(rows, 4096, weights, least, is_gated=is_gated)
+        assert kernel.segments and kernel in list(rows_kernels(dml.FLOAT32))
 
 
 def test_long_rows_are_computed_to_their_end(device: dml.Device) -> None:

@@ -102,7 +102,8 @@ class RowsKernel:
     @property
     def stage_columns(self) -> int:
         """Columns whose sums are added at one time."""
-        return max(_STAGE_RESULTS // (self.rows * self.sides * (2 if self.invocations > 256 else 1)), 2)
+        is_large = self.invocations > 256 or self.chunk == _BYTES_CHUNK  # else 16 KiB would be too few
+        return max(_STAGE_RESULTS // (self.rows * self.sides * (1 + is_large)), 2)
 
     @property
     def at_once(self) -> int:
@@ -182,7 +183,8 @@ def rows_kernels(chunks_of: DataType | None = None, *, is_of_experts: bool = Fal
         sides = (False,)
     for each in itertools.product(BITS, (_BYTES_CHUNK, *CHUNKS), all_rows, _INVOCATIONS, sides):
         kernel = RowsKernel(*each, chunks_of)
-        if kernel.chunk != _BYTES_CHUNK or (chunks_of is not None and kernel.bits == _BYTES_CHUNK):
+        has_chunk = kernel.chunk != _BYTES_CHUNK or (chunks_of is not None and kernel.bits == _BYTES_CHUNK)
+        if has_chunk and kernel.segments:
             yield kernel
 
 
@@ -196,7 +198,7 @@ def variants(*, is_of_experts: bool = False) -> Iterator[ShaderVariant]:
     for chunks_of in FLOATS:
         for kernel in rows_kernels(chunks_of, is_of_experts=is_of_experts):
             yield kernel.variant(Target(), is_of_experts=is_of_experts)
-            if kernel.invocations == _INVOCATIONS[0] and not kernel.is_gated and kernel.rows != 2:
+            if kernel.invocations == _INVOCATIONS[-1] and not kernel.is_gated and kernel.rows != 2:
                 own = _defines_of(chunks_of, kernel.bits, kernel.chunk, Target())
                 yield _processor_variant(own, kernel.rows, is_of_experts=is_of_experts)
 
@@ -214,7 +216,8 @@ def rows_kernel(rows: int, terms: int, weights: BlockWeights, target: Target, *,
     kernels = [
         kernel
         for kernel in kernels
-        if kernel.shared_memory <= target.shared_memory
+        if kernel.segments
+        and kernel.shared_memory <= target.shared_memory
         and kernel.invocations <= most_invocations
         and _REGISTERS[kernel.rows] <= target.registers
     ]
