@@ -239,6 +239,7 @@ def _attended(device: dml.Device, feed: dict[str, Array], **attributes: Any) -> 
         (np.float32, 3, 512, "2c2ec34fbf834229"),
         (np.float16, 5, 320, "c2475861a60fe14f"),
         (np.float16, 35, 512, "71ff04c12dd05a4f"),
+        (np.float16, 27, 64, "5470a105e01d5336"),
     ],
 )
 def test_attention_has_its_bits_however_it_is_computed(
