@@ -53,8 +53,6 @@ from dmlvk.trials.device_trials import TRIALS
 if TYPE_CHECKING:
     from dmlvk.graphs.compiled import CompiledGraph
 
-_SUBGROUP = 32
-"""Invocations that multiply matrices for kernels that count on exact sums."""
 
 _KEPT_OPERATORS = 64
 """Operators that ``run`` keeps compiled for descriptions it saw before."""
@@ -183,7 +181,7 @@ class Device(DeviceRuns):
     def target(self) -> Target:
         """What the choice of kernels may know of the device."""
         target = Target.of(self.info, self.engine.enabled_features)
-        if not target.has_cooperative_halves or target.subgroup_size != _SUBGROUP:
+        if not target.has_cooperative_halves or not target.has_narrow_halves:
             return target
         with self.engine.afterwards, self.engine.lock:
             are_exact = self.engine.shaders.does(SUMS_OF_MATRICES_ARE_EXACT)

@@ -66,8 +66,10 @@ class Target:
     has_cooperative_bytes: bool = False
     # whether its subgroups of 32 or 64 invocations do so with matrices of 16 x 16 FLOAT16, whose sums are FLOAT32
     has_cooperative_halves: bool = False
-    # whether sums of such matrices of 32 invocations, which lie as shaders/include/cooperative_quads.glsl has it, are
-    # exact up to 24 bits; it is tried
+    # whether those of 32 do so by right matrices of 16 x 8, too
+    has_narrow_halves: bool = False
+    # whether sums of such narrow ones, which lie as shaders/include/cooperative_quads.glsl has it, are exact up to 24
+    # bits; it is tried
     has_exact_halves: bool = False
     # whether those of 32 do so with matrices of bfloat16 (VK_KHR_shader_bfloat16)
     has_cooperative_brain_floats: bool = False
@@ -116,6 +118,8 @@ class Target:
             and (16, 16, 32, "INT8", "INT8", "INT32") in cooperative,
             has_cooperative_halves="shaderFloat16" in enabled_features
             and (16, 16, 16, "FLOAT16", "FLOAT16", "FLOAT32") in halves,
+            has_narrow_halves="shaderFloat16" in enabled_features
+            and (16, 8, 16, "FLOAT16", "FLOAT16", "FLOAT32") in cooperative,
             has_cooperative_brain_floats=set(enabled_features) >= _BRAIN_FLOAT_FEATURES
             and (16, 16, 16, "BFLOAT16", "BFLOAT16", "FLOAT32") in cooperative,
             subgroup_size=_WIDE_SUBGROUP if is_wide else _USUAL_SUBGROUP,

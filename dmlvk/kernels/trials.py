@@ -16,6 +16,9 @@ OPERANDS, RESULTS = 3, 12
 _VARIANT = ShaderVariant("trial.arithmetic", "patterns/elementwise/arithmetic_trial.comp", ())
 _HALF_PRODUCTS = ShaderVariant("trial.half_products", "patterns/elementwise/half_products.comp", ())
 MATRIX_QUADS = ShaderVariant("trial.float16.cooperative.quads", TRIAL_SOURCE, ())
+NARROW_MATRICES = ShaderVariant(
+    "trial.float16.cooperative.narrow", TRIAL_SOURCE, (("MATRIX_COLUMNS", "8"), ("MATRIX_ROWS", "16"))
+)
 
 
 @shader_variants
@@ -23,6 +26,7 @@ def variants() -> Iterator[ShaderVariant]:
     yield _VARIANT
     yield _HALF_PRODUCTS
     yield MATRIX_QUADS
+    yield NARROW_MATRICES
 
 
 def arithmetic_step(count: int, read: Region, write: Region) -> KernelStep:
@@ -41,6 +45,6 @@ def half_products_step(pairs: int, factors: int, numbers: Region, by: Region, wr
     return KernelStep("products of FLOAT16", kernel, (numbers, by), (write,))
 
 
-def matrix_quads_step(write: Region) -> KernelStep:
-    """Numbers the elements of two cooperative matrices by the invocations that have them."""
-    return KernelStep("matrices", PlainKernel(MATRIX_QUADS.name, (1, 1, 1)), (), (write,))
+def matrix_quads_step(variant: ShaderVariant, write: Region) -> KernelStep:
+    """Numbers the elements of cooperative matrices, 16 x 16 or narrow ones, by the invocations that have them."""
+    return KernelStep("matrices", PlainKernel(variant.name, (1, 1, 1)), (), (write,))

@@ -15,6 +15,8 @@ spirv_instruction(id = 81) float element_of(SUMS sums, spirv_literal int index);
 spirv_instruction(id = 82) SUMS with_element(float element, SUMS sums, spirv_literal int index); // OpCompositeInsert
 spirv_instruction(id = 82) LEFT_FLOATS with_half(float16_t element, LEFT_FLOATS floats, spirv_literal int index);
 spirv_instruction(id = 80) LEFT_FLOATS left_filled_with(float16_t component); // OpCompositeConstruct
+spirv_instruction(id = 82) RIGHT_FLOATS with_right_half(float16_t element, RIGHT_FLOATS floats, spirv_literal int index);
+spirv_instruction(id = 80) RIGHT_FLOATS right_filled_with(float16_t component); // OpCompositeConstruct
 
 // The row and the column of an element: of the upper row or the lower one, and which of its four.
 #define QUAD_ROW(is_lower) (LANE / 4u + (is_lower) * 8u)
@@ -33,12 +35,19 @@ spirv_instruction(id = 80) LEFT_FLOATS left_filled_with(float16_t component); //
     sums = with_element(lower.z, sums, 6); \
     sums = with_element(lower.w, sums, 7);
 // Numbers for all elements of the upper row, and of the lower one.
+#if MATRIX_COLUMNS == 8
+#define SUMS_OF_ROWS(sums, upper, lower) \
+    sums = filled_with(upper); \
+    sums = with_element(lower, sums, 2); \
+    sums = with_element(lower, sums, 3);
+#else
 #define SUMS_OF_ROWS(sums, upper, lower) \
     sums = filled_with(upper); \
     sums = with_element(lower, sums, 4); \
     sums = with_element(lower, sums, 5); \
     sums = with_element(lower, sums, 6); \
     sums = with_element(lower, sums, 7);
+#endif
 #define LEFT_OF_ELEMENTS(left, upper, lower) \
     left = left_filled_with(float16_t(upper.x)); \
     left = with_half(float16_t(upper.y), left, 1); \
@@ -61,6 +70,27 @@ spirv_instruction(id = 80) LEFT_FLOATS left_filled_with(float16_t component); //
         left = with_half(pairs_[3].x, left, 6); \
         left = with_half(pairs_[3].y, left, 7); \
     }
+
+#if MATRIX_COLUMNS == 8
+// Of a right matrix, a column of which lies in four neighbouring invocations: two pairs of rows 2 * (LANE % 4) and eight below.
+#define RIGHT_OF_PAIRS(right, low, high) \
+    { \
+        f16vec2 low_ = unpackFloat2x16(low), high_ = unpackFloat2x16(high); \
+        right = right_filled_with(low_.x); \
+        right = with_right_half(low_.y, right, 1); \
+        right = with_right_half(high_.x, right, 2); \
+        right = with_right_half(high_.y, right, 3); \
+    }
+// The four elements that an invocation has of sums.
+#define ELEMENTS(sums) vec4(element_of(sums, 0), element_of(sums, 1), element_of(sums, 2), element_of(sums, 3))
+#define SUMS_OF(sums, elements) \
+    sums = filled_with(elements.x); \
+    sums = with_element(elements.y, sums, 1); \
+    sums = with_element(elements.z, sums, 2); \
+    sums = with_element(elements.w, sums, 3);
+// A bit for each invocation.
+#define BITS_OF_LANES(bits, condition) bits = subgroupBallot(condition).x;
+#endif
 
 // Of a number for the upper row and one for the lower row: the largest, or the sum, of the four invocations that have these rows.
 #define LARGEST_OF_QUAD(numbers) \

@@ -7,10 +7,12 @@
 #else
 
 #define SUBGROUP_INVOCATIONS 32
+#ifndef MATRIX_ROWS
 #define MATRIX_ROWS 16
 #define MATRIX_COLUMNS 16
+#endif
 const uint LEFT_SIDE = 16u;
-const uint RIGHT_SIDE = 16u;
+const uint RIGHT_SIDE = MATRIX_COLUMNS; // of 8, the elements behind are none
 const uint SIDE = 16u;
 #define BY_ROWS 0u
 #define BY_COLUMNS 1u
@@ -60,6 +62,7 @@ Sums filled_with(float component) { return Sums(vec4[2](vec4(component), vec4(co
         Sums own_sums = sums; \
         for (uint each = 0u; each < 8u; ++each) { \
             uint own_column = QUAD_COLUMN(each % 4u); \
+            if (own_column >= RIGHT_SIDE) { continue; } \
             array[(at) + QUAD_ROW(each / 4u) * (pitch) + own_column / 4u][own_column % 4u] = floatBitsToUint(own_sums.of_columns[each / 4u][each % 4u]); \
         } \
     }

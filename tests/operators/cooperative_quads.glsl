@@ -33,6 +33,28 @@ shared vec2 numbers_of_rows[INVOCATIONS];
         LEFT_OF_ELEMENTS(left, upper_, lower_) \
     }
 
+shared vec2 elements_of_right[INVOCATIONS * 2];
+#define RIGHT_OF_PAIRS(right, low, high) \
+    barrier(); \
+    elements_of_right[SUBGROUP * 64u + LANE] = unpackHalf2x16(low); \
+    elements_of_right[SUBGROUP * 64u + 32u + LANE] = unpackHalf2x16(high); \
+    barrier(); \
+    for (uint term = 0u; term < 16u; ++term) { \
+        uint own_ = SUBGROUP * 64u + term / 8u * 32u + LANE % 4u * 8u + term % 8u / 2u; \
+        right.of_columns[term] = vec4(elements_of_right[own_][term % 2u], elements_of_right[own_ + 4u][term % 2u], 0.0, 0.0); \
+    }
+
+#define ELEMENTS(sums) vec4((sums).of_columns[0].xy, (sums).of_columns[1].xy)
+#define SUMS_OF(sums, elements) sums = Sums(vec4[2](vec4(elements.xy, 0.0, 0.0), vec4(elements.zw, 0.0, 0.0)));
+shared uint bits_of_lanes[INVOCATIONS / 32];
+#define BITS_OF_LANES(bits, condition) \
+    barrier(); \
+    if (LANE == 0u) { bits_of_lanes[SUBGROUP] = 0u; } \
+    barrier(); \
+    atomicOr(bits_of_lanes[SUBGROUP], uint(condition) << LANE); \
+    barrier(); \
+    bits = bits_of_lanes[SUBGROUP];
+
 #define OF_QUAD(numbers, each) numbers_of_rows[gl_LocalInvocationID.x / 4u * 4u + each]
 #define TELL_QUAD(numbers) \
     barrier(); \

@@ -25,7 +25,7 @@ from dmlvk.conformance.samples.products import values
 from dmlvk.kernels.composed.matrix_attention import TILES, AttentionTile
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import GPU, Target
-from dmlvk.kernels.trials import MATRIX_QUADS
+from dmlvk.kernels.trials import MATRIX_QUADS, NARROW_MATRICES
 from dmlvk.spirv.specialization import MATRICES_LIE_IN_QUADS
 from dmlvk.trials.matrix_trial import matrices_lie_in_quads
 from tests.cooperative_modules import imitate_matrices
@@ -34,7 +34,7 @@ from tests.operators.test_products import on_llvmpipe
 Array = npt.NDArray[Any]
 
 ATTENTION = {made.name: made for tile in TILES for made in (tile.variant, tile.cached_variant)}
-VARIANTS = {**ATTENTION, MATRIX_QUADS.name: MATRIX_QUADS}
+VARIANTS = {**ATTENTION, **{trial.name: trial for trial in (MATRIX_QUADS, NARROW_MATRICES)}}
 ABLE = dataclasses.replace(
     GPU, has_cooperative_halves=True, device_arithmetic=True, shared_memory=49152, work_group_size=1024, buffers=16
 )

@@ -28,7 +28,9 @@ from tests.operators.test_products import on_llvmpipe
 Array = npt.NDArray[Any]
 _TARGET = dml.Device.__dict__["target"]  # which tests here have another one of
 _SEGMENT = 1024
-_SMALL = packed_matrices.ExactTile(1, 1, 1, 1, 2)
+_SMALL = packed_matrices.ExactTile(1, 1, 1, 1, 1)
+_SHARED = packed_matrices.ExactTile(1, 1, 1, 1, 2, True)
+_ABILITIES = {"has_cooperative_halves": True, "has_narrow_halves": True}
 _KINDS = ((4, 32, True), (8, 16, False), (2, 32, False))
 _VARIANTS = [
     tile.variant(bits, chunk, is_gated=is_gated) for tile in packed_matrices.TILES for bits, chunk, is_gated in _KINDS
@@ -145,34 +147,37 @@ def test_tiles_without_matrices_give_the_same_bits(
     assert any(".totals." in name for name in names) == (case.terms > _SEGMENT and registers != 128)
 
 
-@pytest.fixture
-def imitated(monkeypatch: pytest.MonkeyPatch) -> None:
-    small = [_SMALL.variant(bits, chunk, is_gated=False) for bits, chunk in ((4, 32), (8, 16))]
+@pytest.fixture(params=[_SMALL, _SHARED], ids=["from memory", "by shared memory"])
+def imitated(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> packed_matrices.ExactTile:
+    tile: packed_matrices.ExactTile = request.param
+    small = [tile.variant(bits, chunk, is_gated=False) for bits, chunk in ((4, 32), (8, 16))]
     imitate_matrices(monkeypatch, {**TRIALS, **{variant.name: variant for variant in small}})
-    monkeypatch.setattr(packed_matrices, "tile_for", lambda product, target: _SMALL)
+    monkeypatch.setattr(packed_matrices, "tile_for", lambda product, target: tile)
     of = Target.of
 
     def able(info: DeviceInfo, enabled_features: Any = ()) -> Target:
         made = of(info, enabled_features)
-        return dataclasses.replace(made, is_cpu=False, has_cooperative_halves=True, shared_memory=49152)
+        return dataclasses.replace(made, is_cpu=False, **_ABILITIES, shared_memory=49152)
 
     monkeypatch.setattr(Target, "of", able)
     monkeypatch.setattr(dml.Device, "target", _TARGET)
+    return tile
 
 
 _OF_BYTES = pytest.param(Case(9, 80, 20, dml.UINT8, 16), marks=pytest.mark.sweep)
 
 
 @pytest.mark.parametrize("case", [Case(18, 1120, 20), _OF_BYTES], ids=str)
-def test_matrices_give_the_same_bits(benches: list[Workbench], imitated: None, case: Case) -> None:
+def test_matrices_give_the_same_bits(benches: list[Workbench], imitated: packed_matrices.ExactTile, case: Case) -> None:
     """On a device that was tried: its matrices lie as they must, and their sums are exact."""
     with dml.Device(on_llvmpipe(benches)[0].device.info.index) as device:
         assert device.target.has_exact_halves
-        assert ".exact.2.1x1x1x1." in check(case, device)[1]
+        bits, chunk = case.data_type.size_in_bits, min(case.block, 32)
+        assert imitated.variant(bits, chunk, is_gated=False).name in check(case, device)
 
 
 def test_sums_of_parts_are_added_segment_by_segment(
-    benches: list[Workbench], imitated: None, monkeypatch: pytest.MonkeyPatch
+    benches: list[Workbench], imitated: packed_matrices.ExactTile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many work groups a GPU wants: here two, for four segments."""
     monkeypatch.setattr(packed_matrices, "CORES", 1)

@@ -78,7 +78,7 @@ class ManyRowsTile(ABC):
         """What stands for the way in the shader's name, and further definitions."""
 
     @abstractmethod
-    def constants(self, *, has_vectors: bool, writes_sums: bool) -> dict[str, int]:
+    def constants(self, of: ManyRows, *, writes_sums: bool) -> dict[str, int]:
         """The specialization constants that it has besides those of all kernels of packed weights."""
 
     @abstractmethod

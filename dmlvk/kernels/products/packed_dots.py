@@ -38,7 +38,7 @@ class DotsTile(ManyRowsTile):
         way = "dots" if self.has_dot_product else "floats"
         return way, {"HAS_DOT_PRODUCT": str(int(self.has_dot_product))}
 
-    def constants(self, *, has_vectors: bool, writes_sums: bool) -> dict[str, int]:
+    def constants(self, of: ManyRows, *, writes_sums: bool) -> dict[str, int]:
         return {"WRITES_SUMS": int(writes_sums)}
 
     def add_rows(self, builder: ProgramBuilder, of: ManyRows) -> Region:

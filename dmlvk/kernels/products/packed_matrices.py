@@ -48,31 +48,39 @@ is at most 1."""
 class ExactTile(ManyRowsTile):
     """A tile of ``shaders/patterns/products/packed_matrices.glsl``, of subgroups and their matrices."""
 
-    stage: int  # chunks in shared memory at one time
+    stage: int  # chunks that are multiplied while those that follow are on their way
+    shares_rows: bool = False  # whether rows go through shared memory
 
     side, lanes = _SIDE, _SUBGROUP
     source = PACKED_SOURCE
     line_bytes = 192  # ``shaders/patterns/products/packed_layout.glsl``
-    shared_memory = 48128
+    shared_memory = 49152
+
+    @property
+    def tile_rows(self) -> int:
+        return self.rows * _EIGHT
 
     def _compiled(self) -> tuple[str, dict[str, str]]:
-        return f"exact.{self.stage}", {"STAGE": f"{self.stage}u"}
+        counts = {"ROW": self.rows, "COLUMN": self.columns, "STAGE": self.stage, "SUM": self.rows * self.columns}
+        counts["LOAD"] = self.stage * self.rows // self.across  # of each invocation, of each part
+        given = {f"{name}_COUNT": str(count) for name, count in counts.items()}
+        given |= {"STAGE": f"{self.stage}u", "MATRIX_ROWS": str(_SIDE), "MATRIX_COLUMNS": str(_EIGHT)}
+        if self.shares_rows:
+            given["ROWS_ARE_SHARED"] = "1"
+        return f"exact.{self.stage}{'.shared' * self.shares_rows}", given
 
-    def constants(self, *, has_vectors: bool, writes_sums: bool) -> dict[str, int]:
-        return {"PACKED_HAS_VECTORS": int(has_vectors), "WRITES_SUMS": int(writes_sums)}
+    def constants(self, of: ManyRows, *, writes_sums: bool) -> dict[str, int]:
+        are_whole = is_multiple(of.product.terms, self.stage * of.chunk)
+        return {"STAGES_ARE_WHOLE": int(are_whole), "WRITES_SUMS": int(writes_sums)}
 
     def add_rows(self, builder: ProgramBuilder, of: ManyRows) -> Region:
         """Adds the kernel that makes parts of rows."""
-        return _add_parts(builder, of, of.tiles[0] * self.tile_rows)
+        return _add_parts(builder, of, -(-of.tiles[0] * self.tile_rows // _SIDE) * _SIDE)
 
 
-FEW = ExactTile(1, 4, 1, 2, 2)
-"""For up to 16 rows."""
+TILES = (ExactTile(1, 4, 1, 2, 4), ExactTile(1, 4, 2, 2, 2, True), ExactTile(1, 4, 8, 2, 1, True))
+"""For up to 8 rows, up to 32, and more."""
 
-MANY = ExactTile(1, 4, 2, 2, 2)
-"""For more."""
-
-TILES = (FEW, MANY)
 PARTS = ShaderVariant("blocks.float16.parts", "matrix/packed_parts.comp", ())
 _BLOCK_ROWS, _BLOCK_COLUMNS, _BLOCK_INVOCATIONS = 2, 8, 8
 """Of ``shaders/patterns/products/packed_blocks.glsl``."""
@@ -134,7 +142,7 @@ def tile_for(product: Product, target: Target) -> ManyRowsTile:
     """The tile in which a GPU computes a product."""
     if not target.has_exact_halves or target.shared_memory < ExactTile.shared_memory:
         return packed_dots.tile_for(product, target)
-    return FEW if product.rows <= FEW.tile_rows else MANY
+    return TILES[0 if product.rows <= _EIGHT else 1 if product.rows <= _SUBGROUP else 2]
 
 
 def _part_terms(product: Product, tile: ManyRowsTile, target: Target, *, is_gated: bool) -> int:
@@ -150,7 +158,8 @@ def _add_parts(builder: ProgramBuilder, of: ManyRows, lines: int) -> Region:
     """The kernel that makes parts of rows, and where they lie."""
     product, bits, chunks, are_peaks = of.product, of.weights.bits, of.chunks, builder.target.is_cpu
     groups = lines // _SIDE * -(-chunks // _PARTS_CHUNKS)
-    region = builder.scratch(lines * chunks * (_WORD if are_peaks else ExactTile.line_bytes))
+    flags = 0 if are_peaks else lines // _EIGHT * chunks * _WORD
+    region = builder.scratch(lines * chunks * (_WORD if are_peaks else ExactTile.line_bytes) + flags)
     has_eights = product.left_along_terms and product.left_has_eights and is_multiple(product.terms, _EIGHT)
     constants = {
         "CHUNK": of.chunk,
@@ -210,7 +219,7 @@ def add_product(
         launch_size(builder.operator_name, groups * tile.invocations, tile.invocations),
         {
             **constants,
-            **tile.constants(has_vectors=weights.chunks_have_vectors(chunk), writes_sums=count > 1),
+            **tile.constants(of, writes_sums=count > 1),
         },
         (groups, *product_parameters(desc, product, tiles)),
         work_group_size=tile.invocations,

@@ -35,7 +35,7 @@ layout(constant_id = 5) const bool ARE_PEAKS = false;       // whether there are
 #define GROUP_ROWS 16u
 #define PARTS_OF_CHUNK 4u
 shared uint peaks[256];
-shared uint rests[64]; // whether a row's chunk has third parts
+shared uint rests[64]; // whether a row's chunk has third parts, or one of eight rows
 
 float rounded_to(float number, uint exponent) {
     precise float biased = number + BIAS_OF(exponent);
@@ -51,11 +51,10 @@ uint pair_of(float low, float high) {
 // Whichever it is: nothing is indexed by a variable.
 #define OF_ORDER(numbers, k, second) \
     (IS_FOR_BYTES ? numbers[(k) % 2u + (k) / 2u * 4u + (second) * 2u] : numbers[(k) + (second) * 4u])
-#define STORE_PART(at, part, numbers) \
-    [[unroll]] for (uint k = 0u; k < 4u; ++k) { \
-        uint word = ((at) + (part) * 4u + k) * 4u + own % PARTS_OF_CHUNK; \
-        words_output[BASE_WORD(output) + word] = pair_of(OF_ORDER(numbers, k, 0u), OF_ORDER(numbers, k, 1u)); \
-    }
+#define PAIR(numbers, k) pair_of(OF_ORDER(numbers, k, 0u), OF_ORDER(numbers, k, 1u))
+#define STORE_PART(part, numbers) \
+    fours_output[(BASE_WORD(output) >> 2u) + PART_AT(chunk, part, line, parameters.lines) + own % PARTS_OF_CHUNK] = \
+        uvec4(PAIR(numbers, 0u), PAIR(numbers, 1u), PAIR(numbers, 2u), PAIR(numbers, 3u));
 
 void main() {
     WORK_GROUP(group)
@@ -108,19 +107,20 @@ void main() {
         has_rest = has_rest || third != 0.0;
         firsts[i] = is_out ? uintBitsToFloat(INFINITY_F32) : firsts[i];
     }
-    if (ARE_PEAKS) {
-        if (has_rest) { atomicOr(rests[own / PARTS_OF_CHUNK], 1u); }
-        barrier();
-    }
+    uint place = ARE_PEAKS ? own / PARTS_OF_CHUNK : own / 128u * GROUP_CHUNKS + own_chunk; // of eight rows
+    if (has_rest) { atomicOr(rests[place], 1u); }
+    barrier();
     if (chunk >= parameters.chunks) { return; }
     if (ARE_PEAKS) {
         if (own % PARTS_OF_CHUNK == 0u) {
-            words_output[BASE_WORD(output) + chunk * parameters.lines + line] = peak | rests[own / PARTS_OF_CHUNK];
+            words_output[BASE_WORD(output) + chunk * parameters.lines + line] = peak | rests[place];
         }
         return;
     }
-    uint at = LINE_AT(chunk, line, parameters.lines);
-    STORE_PART(at, 0u, firsts)
-    STORE_PART(at, 1u, seconds)
-    STORE_PART(at, 2u, thirds)
+    if (own % 128u == own_chunk * PARTS_OF_CHUNK) {
+        words_output[BASE_WORD(output) + FLAG_AT(chunk, line, parameters.lines, parameters.chunks)] = rests[place];
+    }
+    STORE_PART(0u, firsts)
+    STORE_PART(1u, seconds)
+    STORE_PART(2u, thirds)
 }
