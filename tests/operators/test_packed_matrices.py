@@ -191,9 +191,26 @@ def test_sums_of_parts_are_added_segment_by_segment(
     assert any(".exact.totals." in name for name in names)
 
 
-@pytest.mark.parametrize(("rows", "is_tiled"), [(2, False), (3, True), (65000, True), (65100, False)])
+def test_devices_without_narrow_matrices_multiply_bytes(
+    benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of 16 x 16 alone are not enough."""
+    of = Target.of
+
+    def without_narrow(info: DeviceInfo, enabled_features: Any = ()) -> Target:
+        made = of(info, enabled_features)
+        return dataclasses.replace(made, is_cpu=False, has_cooperative_halves=True, registers=256, shared_memory=49152)
+
+    monkeypatch.setattr(Target, "of", without_narrow)
+    monkeypatch.setattr(dml.Device, "target", _TARGET)
+    with dml.Device(on_llvmpipe(benches)[0].device.info.index) as device:
+        assert not device.target.has_exact_halves
+        assert any(".dots." in name or ".floats." in name for name in check(Case(9, 96, 20), device))
+
+
+@pytest.mark.parametrize(("rows", "is_tiled"), [(2, False), (3, True), (64600, True), (65100, False)])
 def test_parts_of_rows_fit_a_buffer(rows: int, is_tiled: bool) -> None:
-    """Of 11008 terms each, of which parts have six bytes; kernels of few rows have none."""
+    """Of 11008 terms each, of which parts have six bytes and a bit; kernels of few rows have none."""
     desc = Gemm(
         a_tensor=dml.TensorDesc(dml.FLOAT16, (1, 1, rows, 11008)),
         b_tensor=dml.TensorDesc(dml.FLOAT16, (1, 1, 64, 11008)),

@@ -64,10 +64,10 @@ class ManyRowsTile(ABC):
 
     def variant(self, bits: int, chunk: int, *, is_gated: bool) -> ShaderVariant:
         way, given = self._compiled()
-        sizes = {"DOWN": self.down, "ACROSS": self.across, "ROWS": self.rows, "COLUMNS": self.columns}
+        sizes = {"ACROSS": self.across, "ROWS": self.rows, "COLUMNS": self.columns}
         defines = {name: f"{size}u" for name, size in sizes.items()}
         defines |= packed_integers.defines(bits, chunk, Target()) | given
-        name = f"blocks.float16.{bits}.{way}.{'x'.join(map(str, sizes.values()))}.{chunk}"
+        name = f"blocks.float16.{bits}.{way}.{'x'.join(map(str, (self.down, *sizes.values())))}.{chunk}"
         if is_gated:
             defines["IS_GATED"] = "1"
             name += ".gated"

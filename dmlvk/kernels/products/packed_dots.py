@@ -36,7 +36,7 @@ class DotsTile(ManyRowsTile):
 
     def _compiled(self) -> tuple[str, dict[str, str]]:
         way = "dots" if self.has_dot_product else "floats"
-        return way, {"HAS_DOT_PRODUCT": str(int(self.has_dot_product))}
+        return way, {"DOWN": f"{self.down}u", "HAS_DOT_PRODUCT": str(int(self.has_dot_product))}
 
     def constants(self, of: ManyRows, *, writes_sums: bool) -> dict[str, int]:
         return {"WRITES_SUMS": int(writes_sums)}

@@ -53,7 +53,7 @@ class ExactTile(ManyRowsTile):
 
     side, lanes = _SIDE, _SUBGROUP
     source = PACKED_SOURCE
-    line_bytes = 192  # ``shaders/patterns/products/packed_layout.glsl``
+    line_bytes = 193  # 192 of ``shaders/patterns/products/packed_layout.glsl``, and a word of eight lines
     shared_memory = 49152
 
     @property
@@ -123,7 +123,8 @@ def multiplies(product: Product, weights: BlockWeights, target: Target) -> bool:
         return _ends_on_processors(product, weights) and typical(product.rows) > _FEW_ROWS_OF_PROCESSORS
     tile, chunks = tile_for(product, target), -(-product.terms // chunk_terms(weights))
     has_room = target.shared_memory >= tile.shared_memory and target.buffers >= _BUFFERS
-    lines = -(-product.rows // tile.tile_rows) * tile.tile_rows
+    whole = max(tile.tile_rows, _SIDE)
+    lines = -(-product.rows // whole) * whole
     fits = bool(lines * chunks * tile.line_bytes <= target.buffer_size)
     few = _FEW_ROWS_OF_MATRICES if isinstance(tile, ExactTile) else _FEW_ROWS
     return has_room and fits and typical(product.rows) > few
@@ -158,8 +159,7 @@ def _add_parts(builder: ProgramBuilder, of: ManyRows, lines: int) -> Region:
     """The kernel that makes parts of rows, and where they lie."""
     product, bits, chunks, are_peaks = of.product, of.weights.bits, of.chunks, builder.target.is_cpu
     groups = lines // _SIDE * -(-chunks // _PARTS_CHUNKS)
-    flags = 0 if are_peaks else lines // _EIGHT * chunks * _WORD
-    region = builder.scratch(lines * chunks * (_WORD if are_peaks else ExactTile.line_bytes) + flags)
+    region = builder.scratch(lines * chunks * (_WORD if are_peaks else ExactTile.line_bytes))
     has_eights = product.left_along_terms and product.left_has_eights and is_multiple(product.terms, _EIGHT)
     constants = {
         "CHUNK": of.chunk,
