@@ -116,6 +116,10 @@ _CASES = {
 _BY_TURNS = [pytest.param(name, marks=() if name == "a shared gate" else pytest.mark.sweep) for name in _CASES]
 
 
+def _taken_for(target: Target) -> property:
+    return property(lambda _: target)
+
+
 @pytest.mark.parametrize("name", _BY_TURNS)
 def test_matrices_give_the_bits_of_kernels_without_them(
     benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, name: str
@@ -132,7 +136,7 @@ def test_matrices_give_the_bits_of_kernels_without_them(
         results = []
         for tile_for, has_matrices in tiles:
             target = dataclasses.replace(_ABLE, has_exact_halves=has_matrices, buffer_size=2**30)
-            monkeypatch.setattr(dml.Device, "target", property(lambda _, target=target: target))
+            monkeypatch.setattr(dml.Device, "target", _taken_for(target))
             monkeypatch.setattr(packed_matrices, "tile_for", tile_for)
             found, used = case.run(device, inputs)
             assert (variant.name in used) == has_matrices, used
