@@ -115,7 +115,9 @@ class ServedBench:
         for file in sorted(before.rglob("*.py")):
             other = after / file.relative_to(before)
             if other.is_file() and other.read_bytes() != file.read_bytes():
-                old, new = (self._model.encode(each.read_text(encoding="utf-8")) for each in (file, other))
+                old, new = (
+                    self._model.encode(each.read_text(encoding="utf-8", errors="replace")) for each in (file, other)
+                )
                 if old and new and len(old) + len(new) <= self._model.max_length:
                     found.append((old, new))
         if not found:
@@ -161,9 +163,10 @@ def _write_folder(file: Path, size: DecoderSize, capacity: int) -> None:
 
 def _tokenizer(vocabulary: int) -> Any:
     """A tokenizer of byte pairs, from Python's own library: of code, and of none that is written again here."""
+    tokenizer = tokenizer_class()  # which says how to install what is missing
     from tokenizers import decoders, models, pre_tokenizers, trainers
 
-    made = tokenizer_class()(models.BPE())
+    made = tokenizer(models.BPE())
     made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(vocab_size=vocabulary, initial_alphabet=alphabet, show_progress=False)

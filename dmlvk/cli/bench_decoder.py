@@ -104,6 +104,8 @@ def decoder(
         from dmlvk.bench.plot import check_plot_path
 
         check_plot_path(plot)
+    if edits is not None and not served:
+        raise click.UsageError("--edits is a part of --served, which is not given")
     if served and 1 not in counts:
         raise click.UsageError("--served: --batches must have 1, beside whose prompts those of a server are told")
     capacity = max((*before, *new)) + tokens + 16

@@ -96,6 +96,7 @@ def test_a_plot_has_a_line_for_each_batch_and_library(tmp_path: Path) -> None:
         (["-b", "none"], "at least one is needed"),
         (["--plot", "tokens.txt"], ".svg"),
         (["--served", "-b", "2"], "--batches must have 1"),
+        (["--edits", ".", "."], "--edits is a part of --served"),
     ],
 )
 def test_what_cannot_be_timed_is_refused(

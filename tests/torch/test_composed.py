@@ -50,6 +50,7 @@ _ATTENTION: dict[str, Callable[[], tuple[Any, ...]]] = {
     "causal": lambda: (None, 0.0, True),
     "a choice of keys": lambda: (_mask((2, 1, 5, 7)),),
     "added": lambda: (torch.where(_mask((5, 7)), torch.randn(5, 7), -torch.inf),),
+    "no number": lambda: (torch.where(torch.eye(5, 7) > 0, torch.nan, -torch.inf),),
 }
 
 
@@ -69,7 +70,25 @@ def test_attention_by_the_devices_arithmetic_is_near_the_cpus(strict: str, name:
             mask = mask.to(strict, mask.dtype if mask.dtype is torch.bool else dtype)
         made = functional.scaled_dot_product_attention(*here, mask, *options, enable_gqa=True)
         assert made.transpose(1, 2).is_contiguous()  # as layers want it: heads behind one another
-        torch.testing.assert_close(made.cpu().float(), wanted, atol=1e-5 if dtype is torch.float32 else 5e-3, rtol=0)
+        tolerance = 1e-5 if dtype is torch.float32 else 5e-3
+        torch.testing.assert_close(made.cpu().float(), wanted, atol=tolerance, rtol=0, equal_nan=True)
+
+
+def test_scores_beyond_float16_by_the_devices_arithmetic_are_numbers(strict: str) -> None:
+    """Masks of the smallest number hide every key of texts that are padded."""
+    query, key, value = torch.full((1, 2, 5, 16), 30), torch.full((1, 2, 7, 16), -30), torch.randn(2, 7, 16)
+    values = value.half()[None]
+    mask = torch.full((5, 7), torch.finfo(torch.float16).min).half()
+    mask[0, 3] = 0
+    with dml.Device("llvmpipe", arithmetic="device") as device, torch.no_grad():
+        torch.dmlvk.use(device)
+        here = [part.half().to(strict) for part in (query, key, values, mask)]
+        made = functional.scaled_dot_product_attention(*here[:3]).cpu().float()
+        torch.testing.assert_close(made, values.float().mean(2, keepdim=True).expand(1, 2, 5, 16), atol=5e-3, rtol=0)
+        made = functional.scaled_dot_product_attention(*here).cpu()
+        assert torch.equal(made[:, :, 0], values[:, :, 3]) and made.isfinite().all()
+        shared = functional.scaled_dot_product_attention(*here[:2], here[2][0]).cpu()  # as matrix products broadcast
+        assert shared.shape == made.shape
 
 
 def test_what_looks_at_operators_sees_the_parts_and_so_does_what_refuses(on: str) -> None:

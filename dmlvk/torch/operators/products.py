@@ -11,6 +11,8 @@ import torch
 from dmlvk import functions as F
 from dmlvk.datatypes import DataType
 from dmlvk.graphs.expression import Expression
+from dmlvk.kernels.composed import matrix_attention
+from dmlvk.objects.compilation import ExecutionFlags
 from dmlvk.operators.attention import MultiheadAttentionMaskType
 from dmlvk.operators.convolution import ConvolutionDirection
 from dmlvk.operators.members import ReduceFunction
@@ -194,22 +196,26 @@ def attention(
     enable_gqa: bool = False,
 ) -> Expression:
     """Of several heads (Vaswani et al., 2017), for the device's arithmetic: one kernel where it has matrices."""
-    if dropout or context.dtype not in (torch.float32, torch.float16) or query.ndim != 4 or key.ndim != 4:
+    has_form = context.dtype in (torch.float32, torch.float16) and query.ndim == key.ndim == value.ndim == 4
+    if dropout or not has_form:
         raise NotLowered("attention of other forms")
     batch, heads, queries, size = query.sizes
     _, key_heads, keys, value_size = value.sizes
     if key.sizes != (batch, key_heads, keys, size) or value.sizes[0] != batch or heads % key_heads:
         raise NotLowered("keys or values that are broadcast")
+    shape = matrix_attention.Shape(batch, heads, queries, keys, size, value_size)
+    target = context.graph.device.target_for(ExecutionFlags.NONE)
+    is_one_kernel = matrix_attention.tile_of(target, context.data_type, shape) is not None
+    # one after another, FLOAT16 scores would leave its range
+    computed = context.data_type if is_one_kernel else DataType.FLOAT32
     query, key, value = (
-        context.reshaped(each.transpose([0, 2, 1, 3]), (batch, each.sizes[2], each.sizes[1] * each.sizes[3]))
+        context.cast(
+            context.reshaped(each.transpose([0, 2, 1, 3]), (batch, each.sizes[2], each.sizes[1] * each.sizes[3])),
+            computed,
+        )
         for each in (query, key, value)
     )
-    added = _hidden(context, queries, keys) if is_causal else mask
-    if added is not None and added.is_truth:
-        added = F.if_(added, context.tensor(0), context.tensor(-math.inf))
-    if added is not None:
-        added = context.tensor(added)
-        added = context.reshaped(added, (*[1] * (4 - added.ndim), *added.sizes))
+    added = _added(context, _hidden(context, queries, keys) if is_causal else mask)
     made = F.multihead_attention1(
         size**-0.5 if scale is None else context.plain(scale),
         0.0,
@@ -219,13 +225,26 @@ def attention(
         query,
         key,
         value,
-        relative_position_bias=None if added is None else added.broadcast_to((batch, heads, queries, keys)),
+        relative_position_bias=(
+            None if added is None else context.cast(added, computed).broadcast_to((batch, heads, queries, keys))
+        ),
     )[0]
-    made = context.reshaped(made, (batch, queries, heads, value_size)).transpose([0, 2, 1, 3])
+    made = context.reshaped(context.cast(made, context.data_type), (batch, queries, heads, value_size))
+    made = made.transpose([0, 2, 1, 3])
     if mask is None or added is None:
         return made
-    largest = reduced(added, function=ReduceFunction.MAX, axes=[3])
-    return F.if_(F.equal(largest, context.tensor(-math.inf)), context.tensor(0), made)  # a query that sees no key
+    is_hidden = context.cast(F.equal(added, context.tensor(-math.inf)), context.data_type)
+    sees_none = context.truth(reduced(is_hidden, function=ReduceFunction.MIN, axes=[3]))
+    return F.if_(sees_none, context.tensor(0), made)
+
+
+def _added(context: Context, mask: Expression | None) -> Expression | None:
+    """What is added to scores, with four axes."""
+    if mask is None:
+        return None
+    if mask.is_truth:
+        mask = F.if_(mask, context.tensor(0), context.tensor(-math.inf))
+    return context.reshaped(context.tensor(mask), (*[1] * (4 - mask.ndim), *mask.sizes))
 
 
 def _hidden(context: Context, queries: int, keys: int) -> Expression:
