@@ -171,10 +171,11 @@ class Receipt:
         try:
             called = [each["function"] for each in message.get("tool_calls") or ()]
             calls = [(each["name"], each["arguments"]) for each in called]
-            tools = Tools([{"function": each} for each in called], "auto" if calls else "none")
-            return tools.calls(said) != (message["content"] or "", calls)
+            content = message["content"] or ""
         except (AttributeError, KeyError, TypeError) as error:
             raise ModelFileError(f"{self._file}: its message is none of the server's: {error!r:.100}") from error
+        tools = Tools([{"function": each} for each in called], "auto" if calls else "none")
+        return tools.calls(said) != (content, calls)
 
     def difference(self, model: LanguageModel) -> Difference | None:
         """Computes the answer again; the first token that differs, or before which logits do.
