@@ -16,18 +16,8 @@ from dmlvk.datatypes import DataType
 from dmlvk.graphs.pictures import graph_as_dot, graph_as_svg
 from dmlvk.kernels.products import matrix
 from dmlvk.kernels.products.matrix_choice import Choice, Work
-from dmlvk.kernels.products.matrix_tiles import (
-    LARGE,
-    MEDIUM,
-    ONE_SEGMENT,
-    PARALLEL,
-    SEGMENT,
-    SEQUENTIAL,
-    SINGLE,
-    TALL,
-    WINDOWS,
-    MatrixTile,
-)
+from dmlvk.kernels.products.matrix_tile import ONE_SEGMENT, PARALLEL, SEGMENT, SEQUENTIAL, MatrixTile
+from dmlvk.kernels.products.matrix_tiles import LARGE, MEDIUM, SINGLE, TALL, WINDOWS
 from dmlvk.kernels.target import Target
 from tests.targets import all_compute_as_gpus
 

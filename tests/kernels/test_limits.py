@@ -21,7 +21,7 @@ from dmlvk.kernels import library
 from dmlvk.kernels.composed import matrix_attention
 from dmlvk.kernels.kernel import Kernel
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.products import integer_products, matrix_tiles, packed_products
+from dmlvk.kernels.products import integer_products, matrix_tile, matrix_tiles, packed_products
 from dmlvk.kernels.target import CPU, GPU, Target
 from dmlvk.operators import OperatorDesc
 from dmlvk.runtime.vulkan import CooperativeMatrix, DeviceInfo, list_devices
@@ -112,9 +112,9 @@ def test_modules_have_the_work_groups_and_the_shared_memory_that_the_plan_counts
         }
     }
     plans |= {
-        matrix_tiles.sums_variant(family, data_type, has_epilogue=has_epilogue).name: (matrix_tiles.SUMS_INVOCATIONS, 0)
-        for family in matrix_tiles.FAMILIES
-        for data_type in matrix_tiles.TYPES
+        matrix_tile.sums_variant(family, data_type, has_epilogue=has_epilogue).name: (matrix_tile.SUMS_INVOCATIONS, 0)
+        for family in matrix_tile.FAMILIES
+        for data_type in matrix_tile.TYPES
         for has_epilogue in {False, family == "convolution" or data_type is dml.FLOAT16}
     }
     for flat in matrix_tiles.FLAT_COOPERATIVE_BY_SUBGROUP.values():
@@ -125,17 +125,17 @@ def test_modules_have_the_work_groups_and_the_shared_memory_that_the_plan_counts
     plans |= {
         tile.variant(family, has_dot_product).name: (tile.invocations, tile.shared_memory)
         for tile in packed_products.TILES
-        for family in matrix_tiles.FAMILIES
+        for family in matrix_tile.FAMILIES
         for has_dot_product in (False, True)
     }
     for_more_memory = {  # devices with cooperative matrices have more, which is asked for first, as for tiles of 8x8
         tile.variant(family, has_dot_product=False).name: (tile.invocations, tile.shared_memory)
         for tile in packed_products.COOPERATIVE_TILES
-        for family in matrix_tiles.FAMILIES
+        for family in matrix_tile.FAMILIES
     }
     plans |= for_more_memory
     for_more_memory |= {name: plan for name, plan in plans.items() if ".cooperative." in name or ".8x8" in name}
-    plans |= {f"{family}_integer.packed_operand": (128, 0) for family in matrix_tiles.FAMILIES}
+    plans |= {f"{family}_integer.packed_operand": (128, 0) for family in matrix_tile.FAMILIES}
     plans["packed_sums"] = (64, 256)
     assert set(plans) >= {variant.name for variant in matrix_tiles.matrix_variants()}
     for name, (invocations, memory) in plans.items():

@@ -16,7 +16,7 @@ from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.products import channel_copies, matrix, padded_products
 from dmlvk.kernels.products.convolution import ConvolutionEpilogue, lower_with_epilogue
 from dmlvk.kernels.products.matrix_choice import choose
-from dmlvk.kernels.products.matrix_tiles import MatrixTile
+from dmlvk.kernels.products.matrix_tile import MatrixTile
 from dmlvk.kernels.target import Target
 from dmlvk.operators import OperatorDesc
 from tests.operators.test_cooperative_floats import (

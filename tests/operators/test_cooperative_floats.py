@@ -24,14 +24,8 @@ from dmlvk.conformance.samples.products import convolution_desc, values
 from dmlvk.kernels import library
 from dmlvk.kernels.products import matrix, padded_products, patches, product_epilogue
 from dmlvk.kernels.products.matrix_choice import Choice, Work
-from dmlvk.kernels.products.matrix_tiles import (
-    COOPERATIVE,
-    ONE_SEGMENT,
-    PARALLEL,
-    SEQUENTIAL,
-    MatrixTile,
-    matrix_variants,
-)
+from dmlvk.kernels.products.matrix_tile import ONE_SEGMENT, PARALLEL, SEQUENTIAL, MatrixTile
+from dmlvk.kernels.products.matrix_tiles import COOPERATIVE, matrix_variants
 from dmlvk.kernels.target import GPU, Target
 from dmlvk.operators import OperatorDesc
 from dmlvk.runtime.vulkan import CooperativeMatrix, list_devices

@@ -22,20 +22,8 @@ from dmlvk.kernels import library
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.products import exact_products, matrix
 from dmlvk.kernels.products.matrix_choice import Choice, Work
-from dmlvk.kernels.products.matrix_tiles import (
-    MEDIUM,
-    ON_PROCESSORS,
-    ONE_SEGMENT,
-    PARALLEL,
-    PLANES,
-    ROWS_ACROSS,
-    SEGMENT,
-    SEQUENTIAL,
-    SINGLE,
-    TILES,
-    WINDOWS,
-    MatrixTile,
-)
+from dmlvk.kernels.products.matrix_tile import ONE_SEGMENT, PARALLEL, SEGMENT, SEQUENTIAL, MatrixTile
+from dmlvk.kernels.products.matrix_tiles import MEDIUM, ON_PROCESSORS, PLANES, ROWS_ACROSS, SINGLE, TILES, WINDOWS
 from dmlvk.kernels.target import CPU, GPU, Target
 from dmlvk.operators import OperatorDesc
 from dmlvk.spirv import opcodes

@@ -12,7 +12,8 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
-from dmlvk.kernels.products.matrix_tiles import FLAT_COOPERATIVE, PARALLEL, SEQUENTIAL, MatrixTile
+from dmlvk.kernels.products.matrix_tile import PARALLEL, SEQUENTIAL, MatrixTile
+from dmlvk.kernels.products.matrix_tiles import FLAT_COOPERATIVE
 from tests.operators import test_cooperative_floats
 from tests.operators.test_cooperative_floats import imitated
 from tests.operators.test_products import on_llvmpipe

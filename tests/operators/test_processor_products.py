@@ -14,7 +14,8 @@ from dmlvk.conformance.references.bounded import expected_outputs
 from dmlvk.conformance.samples.products import convolution_desc, values
 from dmlvk.conformance.sampling import run_sample, sample_fault
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.products.matrix_tiles import LINES, ON_PROCESSORS_IN_SUBGROUPS, SEQUENTIAL, MatrixTile
+from dmlvk.kernels.products.matrix_tile import SEQUENTIAL, MatrixTile
+from dmlvk.kernels.products.matrix_tiles import LINES, ON_PROCESSORS_IN_SUBGROUPS
 from dmlvk.kernels.target import CPU
 from tests.operators.test_products import on_llvmpipe, only
 

@@ -21,6 +21,7 @@ from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.products import matrix, matrix_choice
 from dmlvk.kernels.products.convolution import convolution_product
 from dmlvk.kernels.products.matrix_choice import Choice, Work
+from dmlvk.kernels.products.matrix_tile import ONE_SEGMENT, PARALLEL, SEGMENT, SEQUENTIAL, MatrixTile
 from dmlvk.kernels.products.matrix_tiles import (
     DEPTHWISE,
     DEPTHWISE_LINES,
@@ -31,18 +32,13 @@ from dmlvk.kernels.products.matrix_tiles import (
     ON_PROCESSORS,
     ON_PROCESSORS_IN_SUBGROUPS,
     ON_PROCESSORS_OF_A_SHAPE,
-    ONE_SEGMENT,
-    PARALLEL,
     PLANES,
     ROWS_ACROSS,
-    SEGMENT,
-    SEQUENTIAL,
     SHARED_ROW,
     SHARED_ROWS,
     SINGLE,
     TILES,
     WINDOWS,
-    MatrixTile,
 )
 from dmlvk.kernels.target import GPU, Target
 from dmlvk.operators import check_operator, families

@@ -23,7 +23,8 @@ from dmlvk.kernels.composed import matrix_attention
 from dmlvk.kernels.composed.matrix_attention import AttentionTile
 from dmlvk.kernels.products import matrix
 from dmlvk.kernels.products.matrix_choice import Choice
-from dmlvk.kernels.products.matrix_tiles import COOPERATIVE, OF_CHANNELS, ONE_SEGMENT, SEQUENTIAL, MatrixTile
+from dmlvk.kernels.products.matrix_tile import ONE_SEGMENT, SEQUENTIAL, MatrixTile
+from dmlvk.kernels.products.matrix_tiles import COOPERATIVE, OF_CHANNELS
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators import OperatorDesc
 from tests.cooperative_modules import imitate_matrices

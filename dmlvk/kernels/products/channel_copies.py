@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.products.matrix import Product
 from dmlvk.kernels.products.matrix_choice import choose
-from dmlvk.kernels.products.matrix_tiles import MatrixTile
+from dmlvk.kernels.products.matrix_tile import MatrixTile
 from dmlvk.kernels.products.padded_products import copy_with_zeros_behind
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.target import Target

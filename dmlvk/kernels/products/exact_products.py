@@ -25,7 +25,8 @@ from dmlvk.kernels.products.matrix import (
     with_activation,
 )
 from dmlvk.kernels.products.matrix_choice import Choice
-from dmlvk.kernels.products.matrix_tiles import LARGE_FUSED, ONE_SEGMENT, SEQUENTIAL
+from dmlvk.kernels.products.matrix_tile import ONE_SEGMENT, SEQUENTIAL
+from dmlvk.kernels.products.matrix_tiles import LARGE_FUSED
 from dmlvk.kernels.products.padded_products import lower_padded, padded_gemm
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering

@@ -11,7 +11,7 @@ from dmlvk.dynamic.sizes import is_dynamic, is_multiple
 from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.products.matrix_choice import Choice, Work, choose
-from dmlvk.kernels.products.matrix_tiles import (
+from dmlvk.kernels.products.matrix_tile import (
     ONE_SEGMENT,
     PARALLEL,
     SEGMENT,

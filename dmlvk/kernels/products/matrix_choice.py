@@ -11,6 +11,7 @@ import operator
 
 from dmlvk.datatypes import DataType
 from dmlvk.dynamic.sizes import typical
+from dmlvk.kernels.products.matrix_tile import ONE_SEGMENT, PARALLEL, SEGMENT, SEQUENTIAL, MatrixTile
 from dmlvk.kernels.products.matrix_tiles import (
     COOPERATIVE,
     CORES,
@@ -31,20 +32,15 @@ from dmlvk.kernels.products.matrix_tiles import (
     ON_PROCESSORS,
     ON_PROCESSORS_IN_SUBGROUPS,
     ON_PROCESSORS_OF_A_SHAPE,
-    ONE_SEGMENT,
-    PARALLEL,
     PLANES,
     ROWS_ACROSS,
     ROWS_OF_HALVES,
-    SEGMENT,
-    SEQUENTIAL,
     SHARED_ROW,
     SHARED_ROWS,
     SINGLE,
     SIXTEEN_ROWS,
     TALL,
     WINDOWS,
-    MatrixTile,
 )
 from dmlvk.kernels.target import Target
 
