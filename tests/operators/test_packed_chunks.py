@@ -115,7 +115,8 @@ def test_rows_have_the_bits_of_the_definition(
         parts = np.abs(kind.integers(inputs)) * np.repeat(np.abs(scales), kind.block, 1).astype(np.float64)
         magnitudes = np.abs(x) @ (parts + np.repeat(np.abs(minima), kind.block, 1)).T
         units = np.abs(found - x @ numbers.T) / magnitudes * 2.0**24
-        assert units.max() < 1024 + 2 + 2
+        size = min(kind.block, 32)
+        assert units.max() < _SEGMENT // size + size + -(-terms // _SEGMENT) + 5
 
 
 @pytest.mark.parametrize("kernels", ["its own", "a GPU's"])
@@ -185,9 +186,10 @@ def test_the_smallest_devices_have_kernels_for_every_kind() -> None:
         assert kernel.segments and kernel in list(rows_kernels(dml.FLOAT32))
 
 
-def test_long_rows_are_computed_to_their_end(device: dml.Device) -> None:
-    """One row is not finite: loops have their most turns."""
-    kind = dataclasses.replace(_WITH_MINIMA[2], large=1)
-    inputs = rows_of(kind, 9, 16, 16384)
-    inputs["x"][1, -1] = np.inf
+@pytest.mark.parametrize(("block", "rows", "terms"), [(16, 9, 16384), (32, 9, 18944), (32, 1, 65536)])
+def test_long_rows_are_computed_to_their_end(device: dml.Device, block: int, rows: int, terms: int) -> None:
+    """One row is not finite: loops have their most turns, of as many rows at once as processors can end."""
+    kind = OwnBlocks(2, block, np.uint8, has_minima=True)
+    inputs = rows_of(kind, rows, 16, terms)
+    inputs["x"][-1, -1] = np.inf
     check(device, kind, inputs)

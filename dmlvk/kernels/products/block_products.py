@@ -37,7 +37,6 @@ _EIGHT = 8
 _RELU = "ACTIVATION_RELU"
 _NOTHING = "ACTIVATION_IDENTITY"
 
-_PROCESSOR_INVOCATIONS = 8
 _MOST_ROWS = 32
 """Rows up to which a GPU multiplies packed weights; each needs its own sum of every weight that was made a float."""
 

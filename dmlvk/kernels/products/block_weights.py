@@ -18,7 +18,6 @@ WORD_BITS = 32
 LEAST_BLOCK = 16  # Terms that share a scale, at least, where kernels multiply packed weights of fewer than 8 bits
 
 _VECTOR_BITS = 128
-_SEGMENT = 1024
 _FOUR = 4
 _MOST_INTEGERS = 2**32  # Of a matrix's first plane
 
@@ -117,32 +116,6 @@ class BlockWeights:
         """Terms that share a scale and a zero, at most so many, of which it is a part."""
         blocks = [blocks.term_block for blocks in (self.scale, self.zero) if blocks.term_step]
         return math.gcd(most, *blocks)
-
-    @property
-    def has_whole_segments(self) -> bool:
-        """Whether segments of 1024 terms are whole blocks."""
-        return not any(_SEGMENT % blocks.term_block for blocks in (self.scale, self.zero) if blocks.term_step)
-
-    def scales_at_once(self, terms: int) -> int:
-        """How many scales a column has for so many terms, where they can be loaded at once: 4 or 1; 0 elsewhere."""
-        scale = self.scale
-        if self.has_exponents:
-            return 0
-        if scale.term_step and scale.term_block % terms == 0:
-            return 1
-        lines = self.columns == 1 or (scale.column_block == 1 and scale.column_step % _FOUR == 0)
-        are_fours = lines and scale.term_step == 1
-        return _FOUR * (are_fours and scale.term_block * _FOUR == terms == self.common_block(terms) * _FOUR)
-
-    def zeros_at_once(self, terms: int) -> int:
-        """How many of a column's zeros, or factors, of so many terms, by common blocks, lie in a word."""
-        zero, bits = self.zero, self.factor_bits if self.zero_kind is ZeroKind.FACTOR else self.bits
-        if self.zero_kind not in (ZeroKind.FACTOR, ZeroKind.PACKED) or zero.term_step != 1:
-            return 1
-        lines = self.columns == 1 or (zero.column_block == 1 and zero.column_step * bits % WORD_BITS == 0)
-        of_word = WORD_BITS // bits * zero.term_block
-        are_even = terms % of_word == 0 or of_word % terms == 0
-        return min(terms, of_word) // self.common_block(terms) if lines and are_even else 1
 
     @property
     def lies_along_terms(self) -> bool:

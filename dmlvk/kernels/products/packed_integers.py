@@ -7,6 +7,7 @@ terms, and goes through columns with them.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -236,21 +237,35 @@ def _processor_variant(own: Mapping[str, str], rows: int = 1, *, is_of_experts: 
     return _variant("processors", given, is_of_experts=is_of_experts, size=f".{rows}" * (rows > 1))
 
 
-def _processor_columns(terms: int, chunk: int, rows: int) -> int:
-    """Columns of an invocation, at most: with rests of all terms its loops have few enough turns.
+def _processor_columns(terms: int, chunk: int, rows: int, *, is_chunked: bool) -> int:
+    """Columns of an invocation, at most: with all that may be computed again its loops have few enough turns.
 
     Raises:
         DeviceLimitError: one column has too many.
     """
     chunks, segments = -(-terms // chunk), -(-terms // SEGMENT)
-    of_column = rows * (chunks * (chunk + 2) + 2 * segments + terms // _CHUNK + 4)
-    of_all = chunks + 4 * segments + 4
+    # Turns by which a result is computed again, those that end a loop among them: by ``exact_total``, or rests.
+    again = chunks * (chunk // 2 + 6) if is_chunked else chunks * (chunk + 2) + terms // _CHUNK
+    of_column = chunks * is_chunked + rows * (again + (4 if is_chunked else 2) * segments + 4)
+    of_all = (1 + is_chunked) * chunks + 4 * segments + 4
     if of_column + of_all > MAX_LOOP_ITERATIONS:
         raise DeviceLimitError(
             f"packed weights with {terms} terms in blocks of {chunk} take up to {of_column + of_all} turns of loops, "
             f"which processors end after {MAX_LOOP_ITERATIONS}"
         )
     return min(_PROCESSOR_COLUMNS, (MAX_LOOP_ITERATIONS - of_all) // of_column)
+
+
+def _processor_shape(product: Product, chunk: int, *, is_chunked: bool, is_of_experts: bool) -> tuple[int, int]:
+    """Rows and columns of an invocation, at most.
+
+    Raises:
+        DeviceLimitError: one result has too many terms.
+    """
+    if product.rows >= 2 * _PROCESSOR_ROWS and is_chunked and not is_of_experts:
+        with contextlib.suppress(DeviceLimitError):
+            return _PROCESSOR_ROWS, _processor_columns(product.terms, chunk, _PROCESSOR_ROWS, is_chunked=True)
+    return 1, _processor_columns(product.terms, chunk, 1, is_chunked=is_chunked)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -289,9 +304,8 @@ def rows_launch(
     constants = {"BLOCK": chunk, "CHUNKS_ARE_WHOLE": int(product.terms % chunk == 0)}
     if target.is_cpu:
         lanes = -(-product.columns // _PROCESSOR_INVOCATIONS)
-        is_many = product.rows >= 2 * _PROCESSOR_ROWS and not is_exact(weights) and not is_of_experts
-        rows = _PROCESSOR_ROWS if is_many else 1
-        most = _processor_columns(product.terms, chunk, rows)
+        is_chunked = not is_exact(weights)
+        rows, most = _processor_shape(product, chunk, is_chunked=is_chunked, is_of_experts=is_of_experts)
         each = max(1, min(most, lanes * product.rows // rows // _PROCESSOR_GROUPS))
         across = each * _PROCESSOR_INVOCATIONS
         tiles = -(-product.rows // rows), -(-product.columns // across)
