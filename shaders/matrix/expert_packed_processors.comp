@@ -1,4 +1,4 @@
-// Products of rows with packed matrices that each row chooses, by exact integers, on processors.
+// Products of rows with packed matrices that each row chooses, by exact integers or chunk by chunk, on processors.
 #include "products/experts.glsl"
 #define main multiply
 #include "products/packed_processors.glsl"

@@ -167,14 +167,14 @@ def _defines_of(chunks_of: DataType | None, bits: int, chunk: int, target: Targe
 
 def _variant(way: str, given: Mapping[str, str], *, is_of_experts: bool, size: str = "") -> ShaderVariant:
     whose = "experts" if is_of_experts else "blocks"
+    source = f"matrix/{'expert_' * is_of_experts}packed_{way}.comp"
+    name = f"{whose}.{given['OPERAND']}.{given['WEIGHT_BITS']}"
     if "IS_CHUNKED" in given:
-        name = f"{whose}.{given['OPERAND']}.{given['WEIGHT_BITS']}.chunk_{way}{size}.{given['CHUNK'][:-1]}"
-        source = f"packed_{way}" if way == "rows" else f"chunk_{way}"
-        return ShaderVariant(name, f"matrix/{'expert_' * is_of_experts}{source}.comp", tuple(sorted(given.items())))
-    kind = "dot" if given["HAS_DOT_PRODUCT"] == "1" else "plain"
-    name = f"{whose}.float16.{given['WEIGHT_BITS']}.integer_{way}{size}"
-    source = f"matrix/{'expert' if is_of_experts else 'packed'}_{'packed_' * is_of_experts}{way}.comp"
-    return ShaderVariant(f"{name}.{given['CHUNK'][:-1]}.{kind}", source, tuple(sorted(given.items())))
+        name += f".chunk_{way}{size}.{given['CHUNK'][:-1]}"
+    else:
+        kind = "dot" if given["HAS_DOT_PRODUCT"] == "1" else "plain"
+        name += f".integer_{way}{size}.{given['CHUNK'][:-1]}.{kind}"
+    return ShaderVariant(name, source, tuple(sorted(given.items())))
 
 
 def rows_kernels(chunks_of: DataType | None = None, *, is_of_experts: bool = False) -> Iterator[RowsKernel]:

@@ -1,12 +1,17 @@
-// Products with packed weights by exact integers, on processors: an invocation has a lane of columns and BLOCK_ROWS rows, without shared
-// memory. It makes the rows' integers itself, for GROUP_COLUMNS / INVOCATIONS columns.
+// Products with packed weights on processors: by exact integers or, where IS_CHUNKED is defined, chunk by chunk. An invocation has a lane of
+// columns and BLOCK_ROWS rows, without shared memory. It goes through each chunk of the rows once, for GROUP_COLUMNS / INVOCATIONS columns.
 //
 // Integers are floats here, since sums below 2^24 are exact, and one instruction multiplies and adds. With weights of up to 4 bits two
 // parts of n suffice, the second of 16 bits; with 8 bits there are three.
 //
-// The compile script passes BLOCK_ROWS, INVOCATIONS, MOST_COLUMNS (columns of an invocation) and what packed_integers.glsl is passed.
+// The compile script passes BLOCK_ROWS, INVOCATIONS, MOST_COLUMNS (columns of an invocation) and what packed_integers.glsl, or
+// packed_chunks.glsl, is passed.
+#ifdef IS_CHUNKED
+#include "products/packed_chunks.glsl"
+#else
 #define IS_FOR_PROCESSORS
 #include "products/packed_integers.glsl"
+#endif
 
 layout(local_size_x = INVOCATIONS) in;
 
@@ -30,6 +35,24 @@ void main() {
         uint end = min(segment * SEGMENT + SEGMENT, parameters.terms);
         for (uint i = 0u; i < GROUP_COLUMNS / INVOCATIONS * BLOCK_ROWS; ++i) { sums[i] = 0.0; }
         for (uint term = segment * SEGMENT; term < end; term += CHUNK) {
+#ifdef IS_CHUNKED
+            float terms[BLOCK_ROWS * CHUNK];
+            float row_sums[BLOCK_ROWS];
+            uint row_least[BLOCK_ROWS];
+            [[unroll]] for (uint row = 0u; row < BLOCK_ROWS; ++row) {
+                uint lowest = NO_LOWEST;
+                row_sums[row] = 0.0;
+                [[unroll]] for (uint i = 0u; i < CHUNK; i += 4u) {
+                    uvec4 four = left_four(min(first_row + row, parameters.rows - 1u), term + i, end);
+                    lowest = min(lowest, lowest_of_four(four));
+                    [[unroll]] for (uint k = 0u; k < 4u; ++k) {
+                        terms[row * CHUNK + i + k] = uintBitsToFloat(four[k]);
+                        row_sums[row] = rounded_sum(row_sums[row], uintBitsToFloat(four[k]));
+                    }
+                }
+                row_least[row] = least_scale(lowest);
+            }
+#else
             float parts[BLOCK_ROWS * CHUNK * ROW_PARTS];
             float part_sums[BLOCK_ROWS * ROW_PARTS];
             float row_units[BLOCK_ROWS], row_scales[BLOCK_ROWS];
@@ -68,8 +91,39 @@ void main() {
                     }
                 }
             }
+#endif
             for (uint each = 0u; each < GROUP_COLUMNS / INVOCATIONS; ++each) {
                 uint column = min(first_column + each * INVOCATIONS, parameters.columns - 1u);
+#ifdef IS_CHUNKED
+                uvec2 entry = entry_of(scale_at(scale_index(column, term)), zero_at(zero_index(column, term)));
+                uint minimum = HAS_MINIMA ? scale_minimum(column, term) : 0u;
+                uint column_word = BASE_WORD(packed) + column * PACKED_COLUMN / uint(WORD_TERMS);
+                uint high[MOST_HIGH];
+                [[unroll]] for (uint i = 0u; i < MOST_HIGH; ++i) {
+                    high[i] = i < CHUNK_HIGH ? words_packed[column_word + high_word(term) + i] : 0u;
+                }
+                uint lowest = NO_LOWEST;
+                float products[BLOCK_ROWS];
+                [[unroll]] for (uint row = 0u; row < BLOCK_ROWS; ++row) { products[row] = 0.0; }
+                [[unroll]] for (uint i = 0u; i < CHUNK_WORDS; ++i) {
+                    bool is_there = CHUNKS_ARE_WHOLE || term + i * uint(WORD_TERMS) < end;
+                    uint word = is_there ? words_packed[column_word + term / uint(WORD_TERMS) + i] : 0u;
+                    uint bits = HIGH_OF_WORD(high, 0u, i);
+                    [[unroll]] for (uint j = 0u; j < uint(WORD_TERMS); ++j) {
+                        uint integer = integer_of(word, j) | (bits >> j * HIGH_BITS & HIGH_MASK) << uint(WEIGHT_BITS);
+                        precise float weight = float(int(number_of(integer))) - uintBitsToFloat(entry.y);
+                        if (ZERO_KIND == ZERO_IS_FLOAT) { lowest = min(lowest, lowest_of(floatBitsToUint(weight))); }
+                        [[unroll]] for (uint row = 0u; row < BLOCK_ROWS; ++row) {
+                            products[row] = chunk_product_plus(terms[row * CHUNK + i * uint(WORD_TERMS) + j], weight, products[row]);
+                        }
+                    }
+                }
+                [[unroll]] for (uint row = 0u; row < BLOCK_ROWS; ++row) {
+                    uint at = each * BLOCK_ROWS + row;
+                    float value = value_of_chunk(products[row], row_sums[row], entry.x, minimum, row_least[row], lowest);
+                    sums[at] = rounded_sum(sums[at], value);
+                }
+#else
                 float scale = uintBitsToFloat(operand(scale_at(scale_index(column, term))));
                 float less = float(ZERO_OF_BYTES(zero_at(zero_index(column, term))));
                 uint column_word = BASE_WORD(packed) + (column * PACKED_COLUMN + term) / uint(WORD_TERMS);
@@ -112,6 +166,7 @@ void main() {
                     uint at = each * BLOCK_ROWS + row;
                     sums[at] = rounded_sum(sums[at], value_of_chunk(number, row_units[row], scale));
                 }
+#endif
             }
         }
         for (uint i = 0u; i < GROUP_COLUMNS / INVOCATIONS * BLOCK_ROWS; ++i) {

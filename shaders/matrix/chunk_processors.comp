@@ -1,2 +1,0 @@
-// GEMM with packed weights chunk by chunk, on processors.
-#include "products/chunk_processors.glsl"
