@@ -19,8 +19,8 @@ from dmlvk.bench.plots import write_decoder_plot, write_network_plot
 from tests.cli.outcome import Outcome
 from tests.drawings import texts
 
-HASH = "e883d51d14d97b63"
-"""Of an NVIDIA H100, llvmpipe and SwiftShader (``dmlvk bench decoder --hash -t float32``)."""
+HASH = "b08adea3b7274f10"
+"""Of llvmpipe and SwiftShader (``dmlvk bench decoder --hash -t float32``)."""
 
 
 @pytest.fixture(scope="module")
