@@ -37,7 +37,7 @@ def applied(
     if 0 in made:
         return Array(device, dtype, made, None)
     check_room(device, dtype, made, where)
-    operation = Operation(form, attributes, is_elementwise=True)
+    operation = Operation(form, attributes)
     value = deferred(device, operation, [one.value for one in arrays], device_type(dtype), made)
     return Array(device, dtype, made, value)
 
@@ -61,7 +61,7 @@ def computed_now(
     for dtype, shape in results:
         check_room(target, dtype, shape, where)
     described = [(device_type(dtype), shape) for dtype, shape in results]
-    values = computed(target, Operation(form, attributes), [one.value for one in arrays], described)
+    values = computed(target, form, attributes, [one.value for one in arrays], described)
     return [Array(target, dtype, shape, value) for (dtype, shape), value in zip(results, values, strict=True)]
 
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,21 +38,21 @@ class Operation:
     Attributes:
         function: called with the operands' expressions, or the graph where there are none, and the attributes.
         attributes: whatever has a text that tells it from others.
-        is_elementwise: whether it may wait for what else is done with its result.
+        number: which of the function's results is meant, where it gives a tuple.
     """
 
     function: Callable[..., Any]
     attributes: tuple[Any, ...] = ()
-    is_elementwise: bool = False
+    number: int = 0
 
     @functools.cached_property
     def key(self) -> Hashable:
-        """Equal for operations that compute the same; numbers by their text, since -0 equals 0."""
-        return self.function, repr(self.attributes)
+        """Equal for operations that compute the same; attributes by their text, since -0 equals 0."""
+        return self.function, repr(self.attributes), self.number
 
-    def evaluated(self, device: Device, operands: tuple[Value, ...], results: Sequence[Value]) -> list[TensorMemory]:
-        """Computes results, in one graph with what the operands wait for."""
-        return _evaluated(device, self, operands, results)
+    def compute(self, value: Value) -> None:
+        """Computes its result, in one graph with what that waits for."""
+        _compute([value])
 
 
 def deferred(
@@ -65,16 +67,18 @@ def deferred(
 
 
 def computed(
-    device: Device, operation: Operation, operands: Sequence[Value], results: Sequence[tuple[DataType, Shape]]
+    device: Device,
+    form: Callable[..., Any],  # as an operation's function, of as many results as are described
+    attributes: tuple[Any, ...],
+    operands: Sequence[Value],
+    results: Sequence[tuple[DataType, Shape]],
 ) -> list[Value]:
-    """The results of an operation, computed now, in one graph with what its operands wait for.
-
-    Args:
-        operation: of as many results as are described.
-    """
-    values = [Value(device, data_type, shape) for data_type, shape in results]
-    for value, memory in zip(values, _evaluated(device, operation, tuple(operands), values), strict=True):
-        value.settle(memory)
+    """The results of a function, computed now, in one graph with what its operands wait for."""
+    values = [
+        Value(device, data_type, shape, operation=Operation(form, attributes, number), operands=tuple(operands))
+        for number, (data_type, shape) in enumerate(results)
+    ]
+    _compute(values)
     return values
 
 
@@ -88,130 +92,131 @@ def number(device: Device, value: float, data_type: DataType) -> Value:
     return Value(device, data_type, (), known)
 
 
-def _evaluated(
-    device: Device, operation: Operation, operands: tuple[Value, ...], results: Sequence[Value]
-) -> list[TensorMemory]:
-    """Runs an operation with everything that its operands wait for; what waited and somebody needs has memory then."""
-    plan = ShapePlan(operation, operands)
-    program = plan.program(device, results)
-    made = device.arrays.execute(program, {point.name: plan.inputs[point.name] for point in program.inputs})
-    for number, value in plan.others:
-        value.settle(made[f"value {number}"])
-    return [made[f"result {number}"] for number in range(len(results))]
+def _compute(values: Sequence[Value]) -> None:
+    """Computes values of one device, and what somebody needs of what they wait for."""
+    for value in values:
+        value.handles += 1
+    try:
+        Trace(values).run(values[0].device)
+    finally:
+        for value in values:
+            value.handles -= 1
 
 
-class ShapePlan:
-    """What a graph consists of: operations that wait, in an order in which they can be computed.
+class _Key:
+    """What tells traces from others: parts that are looked at once for all look-ups."""
+
+    __slots__ = ("_hash", "_parts")
+
+    def __init__(self, parts: Hashable) -> None:
+        self._parts, self._hash = parts, hash(parts)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and self._parts == other._parts
+
+
+class Trace:
+    """What waits, in an order in which it can be computed, as one graph.
 
     Args:
-        operation: the last one; ``None``: nothing but what the operands wait for is computed.
+        pending: values that wait, of one device.
 
     Attributes:
-        inputs: arrays by the names of the graph's inputs.
-        others: operations on the way whose values somebody else needs, too, with their places.
-        key: equal for plans of one structure.
+        steps: those, and before each what else it waits for.
+        inputs: the operands that are in memory.
+        key: equal for traces that are computed alike.
     """
 
-    def __init__(self, operation: Operation | None, operands: tuple[Value, ...]) -> None:
-        self._operation, self._operands = operation, operands
-        self._steps: list[tuple[Value, tuple[Value, ...] | None]] = []
-        self._indices: dict[int, int] = {}
-        for operand in operands:
-            self._add(operand)
-        self.inputs = {
-            f"input {index}": value.memory() for index, (value, parts) in enumerate(self._steps) if parts is None
-        }
-        uses = [0] * len(self._steps)
-        counted = [parts for _, parts in self._steps if parts is not None]
-        for parts in [operands, *counted] if operation is not None and operation.is_elementwise else counted:
-            for part in parts:
-                uses[self._indices[id(part)]] += 1
+    def __init__(self, pending: Iterable[Value]) -> None:
+        self.steps: list[Value] = []
+        self.inputs: list[TensorMemory] = []
+        self._numbers: dict[Value, int] = {}
+        self._parts: list[tuple[Any, ...]] = []
+        self._uses: Counter[Value] = Counter()
+        for value in pending:
+            if value not in self._numbers:
+                self._number(value)
         # What only this graph reads is not written: a use outside of it, or an array of the user's, needs it.
-        self.others = [
-            (index, value)
-            for index, (value, parts) in enumerate(self._steps)
-            if parts is not None and (value.handles > 0 or value.uses > uses[index])
+        self._needed = [
+            number
+            for number, value in enumerate(self.steps)
+            if value.handles > 0 or (value.uses and value.uses > self._uses[value])
         ]
-        self.key: tuple[Hashable, ...] = (
-            () if operation is None else operation.key,
-            () if operation is None else tuple(self._indices[id(one)] for one in operands),
-            tuple([self._key_of(index) for index in range(len(self._steps))]),
-            tuple([index for index, _ in self.others]),
-        )
+        self.key = _Key((tuple(self._parts), tuple(self._needed)))
 
-    def _add(self, root: Value) -> None:
-        """Adds a value behind everything that it is made of."""
-        pending: list[tuple[Value, tuple[Value, ...] | None, bool]] = [(root, root.operands_if_pending(), False)]
-        while pending:
-            value, parts, is_ready = pending.pop()
-            if id(value) in self._indices:
-                continue
-            if parts is None or is_ready:
-                self._indices[id(value)] = len(self._steps)
-                self._steps.append((value, parts))
-                continue
-            pending.append((value, parts, True))
-            pending += [(part, part.operands_if_pending(), False) for part in parts if id(part) not in self._indices]
+    def _number(self, value: Value) -> int:
+        """Adds a value behind everything that it is made of; returns which one it is."""
+        numbers, operands = self._numbers, value.operands_if_pending()
+        part: list[Any]
+        if operands is None:
+            memory = value.memory()
+            if memory.offset and memory.offset % memory.tensor.binding_alignment:
+                memory = value.device.arrays.moved(memory)
+            self.inputs.append(memory)
+            tensor = memory.tensor
+            part = [tensor.data_type, tensor.sizes, tensor.strides]
+        else:
+            assert isinstance(value.operation, Operation)  # what waits has one
+            part = [value.operation.key, value.shape]
+            for one in operands:
+                number = numbers.get(one)
+                part.append(self._number(one) if number is None else number)
+                if one.uses:
+                    self._uses[one] += 1
+            self.steps.append(value)
+        self._parts.append(tuple(part))
+        number = numbers[value] = len(numbers)
+        return number
 
-    def _key_of(self, index: int) -> Hashable:
-        value, parts = self._steps[index]
-        if parts is None:
-            tensor = self.inputs[f"input {index}"].tensor
-            return tensor.data_type, tensor.sizes, tensor.strides
-        assert isinstance(value.operation, Operation)  # what waits has one
-        return value.operation.key, value.shape, tuple([self._indices[id(part)] for part in parts])
-
-    def value_of(self, name: str) -> Value:
-        """What one of the graph's inputs is, or an output that is not the operation's."""
-        return self._steps[int(name.rpartition(" ")[2])][0]
-
-    def program(self, device: Device, results: Sequence[Value]) -> CompiledGraph:
-        """The graph that computes results and what else somebody needs, kept for plans of the same structure."""
-        key = (*self.key, tuple((one.data_type, one.memory_shape) for one in results))
+    def run(self, device: Device) -> None:
+        """Computes what somebody needs."""
+        if not self._needed:
+            return
         programs = device.arrays.programs
-        found: CompiledGraph = programs.get("program", key) or programs.keep(
-            "program", key, self._compiled(device, results)
+        program, taken, given = programs.get("graph", self.key) or programs.keep(
+            "graph", self.key, self._compiled(device)
         )
-        return found
+        values = [self.steps[number] for number in given]
+        inputs = [self.inputs[number] for number in taken]
+        made = device.arrays.execute_fitting(program, inputs, [value.wish() for value in values])
+        for value, memory in zip(values, made, strict=True):
+            value.settle(memory)
 
-    def _compiled(self, device: Device, results: Sequence[Value]) -> CompiledGraph:
-        """The graph, ready to run; inputs on which nothing depends are left out."""
-        graph, outputs = self._graph(device, results, self.inputs)
+    def _compiled(self, device: Device) -> tuple[CompiledGraph, list[int], list[int]]:
+        """The graph, ready to run; which inputs it takes, since nothing depends on others, and which steps it gives."""
+        graph, outputs = self._graph(device, None)
         names = graph.inputs_of(outputs.values())
         if len(names) < graph.input_count:
-            graph, outputs = self._graph(device, results, names)
-        return graph.compile(outputs)
+            graph, outputs = self._graph(device, names)
+        program = graph.compile(outputs)
+        taken, given = ([int(point.name) for point in points] for points in (program.inputs, program.outputs))
+        return program, taken, given
 
-    def _graph(
-        self, device: Device, results: Sequence[Value], names: Collection[str]
-    ) -> tuple[Graph, dict[str, Expression]]:
+    def _graph(self, device: Device, names: Collection[str] | None) -> tuple[Graph, dict[str, Expression]]:
         """The graph and its outputs; of the inputs only those of these names are there, others are constants."""
         graph = Graph(device)
         made: list[Expression] = []
-        for index, (value, parts) in enumerate(self._steps):
-            if parts is not None:
-                assert isinstance(value.operation, Operation)  # what waits has one
-                expression = _applied(graph, value.operation, [made[self._indices[id(part)]] for part in parts])
-                made.append(_shaped(expression, value))
+        calls: dict[Hashable, Any] = {}  # results of functions that give several
+        inputs, steps = (map(str, itertools.count()) for _ in range(2))
+        outputs: dict[str, Expression] = {}
+        for value, part in zip(self._numbers, self._parts, strict=True):
+            if isinstance(part[0], DataType):  # in memory
+                name = next(inputs)
+                is_there = names is None or name in names
+                made.append(graph.input(name, *part) if is_there else graph.constant(0, part[0]).broadcast_to(part[1]))
                 continue
-            name, tensor = f"input {index}", self.inputs[f"input {index}"].tensor
-            if name in names:
-                made.append(graph.input(name, tensor.data_type, tensor.sizes, tensor.strides))
-            else:
-                made.append(graph.constant(0, tensor.data_type).broadcast_to(tensor.sizes))
-        outputs = {f"value {index}": made[index] for index, _ in self.others}
-        if self._operation is not None:
-            root = _applied(graph, self._operation, [made[self._indices[id(one)]] for one in self._operands])
-            found = root if isinstance(root, tuple) else (root,)
-            outputs |= {
-                f"result {number}": _shaped(one, value)
-                for number, (one, value) in enumerate(zip(found, results, strict=True))
-            }
-        return graph, outputs
-
-
-def _applied(graph: Graph, operation: Operation, operands: Sequence[Expression]) -> Any:
-    return operation.function(*(operands or (graph,)), *operation.attributes)
+            assert isinstance(value.operation, Operation)  # what waits has one
+            function, attributes, key = value.operation.function, value.operation.attributes, part[0][:2]
+            operands = part[2:]
+            if (key, operands) not in calls:
+                result = function(*([made[one] for one in operands] or (graph,)), *attributes)
+                calls[key, operands] = result if isinstance(result, tuple) else (result,)
+            made.append(_shaped(calls[key, operands][value.operation.number], value))
+            outputs[next(steps)] = made[-1]
+        return graph, {name: outputs[name] for name in map(str, self._needed)}
 
 
 def _shaped(expression: Expression, value: Value) -> Expression:

@@ -7,8 +7,8 @@ from typing import Any
 
 from dmlvk.support.recent import Recent
 
-_MOST = {"program": 256, "number": 256, "trace": 1024}
-"""How many are kept of each kind: graphs of waiting operations, numbers as arrays, graphs by what was recorded."""
+_MOST = {"number": 256, "graph": 1024}
+"""How many are kept of each kind: numbers as arrays, graphs of operations that waited."""
 
 
 class Programs:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from dmlvk.arrays.tensor_memory import TensorMemory
@@ -10,6 +9,7 @@ from dmlvk.datatypes import DataType
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
+    from dmlvk.runtime.work import Allocation
 
 Shape = tuple[int, ...]
 
@@ -17,8 +17,8 @@ Shape = tuple[int, ...]
 class Computation(Protocol):
     """How elements follow from others."""
 
-    def evaluated(self, device: Device, operands: tuple[Value, ...], results: Sequence[Value]) -> list[TensorMemory]:
-        """Computes results, with everything that the operands wait for."""
+    def compute(self, value: Value) -> None:
+        """Computes its result, with everything that this waits for."""
 
 
 class Value:
@@ -83,12 +83,14 @@ class Value:
             if one._memory is not None:
                 one._memory.storage.remove_waiting(self)
 
+    def wish(self) -> Allocation | None:
+        """In which memory it would best be computed; ``None``: in any."""
+        return None
+
     def memory(self) -> TensorMemory:
         """Where the elements are, computed now if they were not yet."""
         if self._memory is None:
-            operands, operation = self.operands_if_pending(), self.operation
-            if operands is not None and operation is not None:
-                (memory,) = operation.evaluated(self.device, operands, [self])
-                self.settle(memory)
+            assert self.operation is not None  # what is not in memory has one
+            self.operation.compute(self)
         assert self._memory is not None  # what is not pending has one
         return self._memory

@@ -80,7 +80,6 @@ class Graph(GraphWithNumPyWords):
         self._inputs: dict[str, TensorDesc] = {}
         self._nodes: list[SourcedNode[Source]] = []
         self._known: dict[tuple[object, ...], int] = {}
-        self.memo: dict[object, Any] = {}  # for functions of several results that are asked for one at a time
 
     def input(
         self,

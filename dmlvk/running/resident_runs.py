@@ -123,8 +123,11 @@ class ResidentRuns:
 
         Args:
             compiled: of the device, with a tensor for each input and output, none of them OWNED_BY_DML.
-            inputs: which lie as their tensors do, and nobody closes.
+            inputs: which lie as their tensors do.
             wishes: which memory outputs get, where that is free.
+
+        Raises:
+            InvalidArgumentError: an input was closed.
         """
         engine = self.pool.engine
         with engine.afterwards, engine.lock:
@@ -133,7 +136,7 @@ class ResidentRuns:
             places = [(one.storage.chunk, one.offset) for one in (*inputs, *outputs)]
             slots = [(BindingKind.INPUT, number) for number in range(len(inputs))]
             slots += [(BindingKind.OUTPUT, number) for number in range(len(outputs))]
-            operands = BoundMemory(dict(zip(slots, places, strict=True)), [])
+            operands = BoundMemory(dict(zip(slots, places, strict=True)), list(inputs))
             self._add_scratch(compiled, operands)
         self._submit(compiled, operands)
         return outputs

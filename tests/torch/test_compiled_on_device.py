@@ -164,7 +164,7 @@ def test_what_depends_on_data_is_in_one_graph(on: str, name: str, is_moved: bool
 
 def test_one_graph_serves_calls_of_one_form(strict: str, any_device: Any) -> None:
     compiled = torch.compile(lambda x: (x * 3).softmax(-1) @ x.t(), backend="dmlvk")
-    kept = any_device.arrays.programs._kept["program"]
+    kept = any_device.arrays.programs._kept["graph"]
     counts = []
     for _ in range(4):
         compiled(torch.randn(3, 4, device=strict)).cpu()

@@ -359,7 +359,7 @@ def test_an_interrupted_search_of_lbfgs_keeps_its_lists(strict: str) -> None:
 
 def test_parts_that_are_written_one_after_the_other_share_a_plan(strict: str, any_device: dml.Device) -> None:
     cache, x = torch.zeros(3, 8, device=strict), torch.ones(3, device=strict)
-    kept, counts = any_device.arrays.programs._kept["program"], []
+    kept, counts = any_device.arrays.programs._kept["graph"], []
     for n in range(8):
         cache[:, n] = x * float(n)
         assert cache[0].cpu().tolist() == [*range(n + 1), *[0] * (7 - n)]
@@ -427,7 +427,7 @@ def test_training_with_autocast_and_a_scaler_learns_as_on_the_cpu(strict: str, h
 
 def test_numbers_that_change_need_no_other_graphs(strict: str, any_device: dml.Device) -> None:
     x = torch.ones(5, device=strict)
-    kept = any_device.arrays.programs._kept["program"]
+    kept = any_device.arrays.programs._kept["graph"]
     counts = []
     for step in range(1, 7):
         x.mul_(1.0 / step + 0.31).cpu()  # none is a number for which operators have graphs of their own, such as 0.5

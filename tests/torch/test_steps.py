@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import dmlvk as dml
-from dmlvk.array_api.lazy import ShapePlan
+from dmlvk.array_api.lazy import Trace
 from dmlvk.objects.recording import RecordedStep
 
 torch = pytest.importorskip("torch")  # CI has it in a check of its own
@@ -111,12 +111,14 @@ def test_what_the_cpu_changes_of_lists_of_tensors_is_changed_on_the_device(on: s
 def test_what_is_let_go_while_a_graph_is_made_is_part_of_it(strict: str, monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[Any] = []
 
-    def plan(*arguments: Any) -> Any:
+    def compiled(*arguments: Any) -> Any:
         held.clear()  # as a garbage collector does
-        return ShapePlan(*arguments)
+        return plain(*arguments)
+
+    plain = Trace._compiled
 
     recorder.RECORDER.run()
-    monkeypatch.setattr(recorder, "ShapePlan", plan)
+    monkeypatch.setattr(Trace, "_compiled", compiled)
     for again in (False, True):
         x = torch.ones(3, device=strict) + 1.7
         if not again:
@@ -152,7 +154,7 @@ def test_betas_that_change_need_no_other_graphs(strict: str, any_device: dml.Dev
                 one.grad = torch.full_like(one, step - 3.5)
             optimizer.step()
         torch.dmlvk.synchronize()
-        counts.append(len(any_device.arrays.programs._kept["program"]))
+        counts.append(len(any_device.arrays.programs._kept["graph"]))
     assert len(set(counts[6:])) == 1, counts
     for one, twin in zip(parameters, twins, strict=True):
         torch.testing.assert_close(one.detach().cpu(), twin.detach(), atol=1e-5, rtol=0)

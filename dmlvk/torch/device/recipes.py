@@ -148,27 +148,19 @@ class Recipe:
             raise NotLowered(f"the device has no {example.dtype}")
         shape, strides = tuple(example.shape), tuple(example.stride())
         lies = None if example.is_contiguous() or flattened(shape, strides) is None else strides
-        operation = Operation(self, (number,), is_elementwise=True) if example.numel() else None
+        operation = Operation(self, number=number) if example.numel() else None
         return Result(example.dtype, DATA_TYPES[example.dtype], shape, lies, operation)
 
-    def __call__(self, *operands: Any) -> Expression:
-        """One of the results.
-
-        Args:
-            operands: tensors and numbers, or the graph where there are none; and which result is meant.
-        """
-        *taken, number = operands
-        graph: Graph = taken[0] if isinstance(taken[0], Graph) else taken[0].graph
+    def __call__(self, *operands: Any) -> tuple[Expression | None, ...]:
+        """Its results, of tensors and numbers, or of the graph where there are none."""
+        graph: Graph = operands[0] if isinstance(operands[0], Graph) else operands[0].graph
 
         def operand(index: int, _: Shown) -> Expression:
-            value: Expression = taken[index]
+            value: Expression = operands[index]
             return value
 
-        known = graph.memo.get(self)
-        if known is None or any(one is not other for one, other in zip(known[0], taken, strict=True)):
-            known = graph.memo[self] = taken, outputs_of(Context(graph), self._module, operand)
-        result: Expression = known[1][f"output {number}"]
-        return result
+        outputs = outputs_of(Context(graph), self._module, operand)
+        return tuple([outputs.get(f"output {number}") for number in range(len(self.results))])
 
 
 def _why_not(node: Node) -> str:

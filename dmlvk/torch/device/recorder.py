@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from dmlvk.array_api.lazy import Operation, ShapePlan
+from dmlvk.array_api.lazy import Operation, Trace
 from dmlvk.arrays.tensor_memory import TensorMemory
 from dmlvk.arrays.values import Value
 from dmlvk.datatypes import DataType
@@ -22,7 +22,6 @@ from dmlvk.torch.device.geometry import Shape
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
-    from dmlvk.graphs.compiled import CompiledGraph
     from dmlvk.runtime.work import Allocation
 
 MOST_PENDING = 160  # Operators that are recorded before they run at most
@@ -74,6 +73,11 @@ class Recorded(Value):
         if self.target is not None and (target := self.target()) is not None:
             target.turn()
 
+    def wish(self) -> Allocation | None:
+        """What its target had before the present elements."""
+        target = None if self.target is None else self.target()
+        return None if target is None else target.spare
+
     def memory(self) -> TensorMemory:
         """Where the elements are, with everything that was recorded computed."""
         if self._memory is None:
@@ -112,97 +116,6 @@ class Numbers:
     def turn(self) -> None:
         """Lets go of those that nobody asked for since the last turn."""
         self._young, self._old = {}, self._young
-
-
-class _Key:
-    """What tells traces from others: parts that are looked at once for all look-ups."""
-
-    __slots__ = ("_hash", "_parts")
-
-    def __init__(self, parts: Hashable) -> None:
-        self._parts, self._hash = parts, hash(parts)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and self._parts == other._parts
-
-
-class _Trace:
-    """What was recorded, in the order in which it was.
-
-    Args:
-        pending: values that wait.
-
-    Attributes:
-        steps: those, and before each what else it waits for.
-        inputs: what is in memory of their operands.
-        key: equal for traces that are computed alike.
-    """
-
-    def __init__(self, pending: Iterable[Value]) -> None:
-        self.steps: list[Recorded] = []
-        self.inputs: list[Value] = []
-        self._numbers: dict[Value, int] = {}
-        self._parts: list[Hashable] = []
-        for value in pending:
-            if value not in self._numbers:
-                self._number(value)
-        self._needed = [number for number, value in enumerate(self.steps) if value.handles > 0]
-        self.key = _Key((tuple(self._parts), tuple(self._needed)))
-
-    def _number(self, value: Value) -> int:
-        """Adds a value behind everything that it is made of; returns which one it is."""
-        numbers, operands = self._numbers, value.operands_if_pending()
-        part: list[Hashable]
-        if operands is None:
-            self.inputs.append(value)
-            tensor = value.memory().tensor
-            part = [tensor.data_type, tensor.sizes, tensor.strides]
-        else:
-            assert isinstance(value, Recorded) and isinstance(value.operation, Operation)  # what waits is so
-            part = [value.operation.key]
-            for one in operands:
-                number = numbers.get(one)
-                part.append(self._number(one) if number is None else number)
-            self.steps.append(value)
-        self._parts.append(tuple(part))
-        number = numbers[value] = len(numbers)
-        return number
-
-    def compiled(self, device: Device) -> tuple[CompiledGraph, list[int], list[int]]:
-        """The graph that computes what somebody needs; which inputs it takes, and which steps it gives."""
-        needed = tuple([self.steps[number] for number in self._needed])
-        for value in needed:  # also what is let go meanwhile: others may need theirs when the graph is found again
-            value.handles += 1
-        try:
-            plan = ShapePlan(None, needed)
-            program = plan.program(device, ())
-        finally:
-            for value in needed:
-                value.handles -= 1
-        inputs = {value: number for number, value in enumerate(self.inputs)}
-        steps: dict[Value, int] = {value: number for number, value in enumerate(self.steps)}
-        return (
-            program,
-            [inputs[plan.value_of(point.name)] for point in program.inputs],
-            [steps[plan.value_of(point.name)] for point in program.outputs],
-        )
-
-    def run(self, device: Device) -> None:
-        """Computes what somebody needs."""
-        if not self._needed:
-            return
-        arrays = device.arrays
-        found = arrays.programs.get("trace", self.key) or arrays.programs.keep("trace", self.key, self.compiled(device))
-        program, taken, given = found
-        values = [self.steps[number] for number in given]
-        targets = [value.target() if value.target is not None else None for value in values]
-        wishes = [None if target is None else target.spare for target in targets]
-        inputs = [self.inputs[number].memory() for number in taken]
-        for value, memory in zip(values, arrays.execute_fitting(program, inputs, wishes), strict=True):
-            value.settle(memory)
 
 
 class Recorder:
@@ -270,7 +183,7 @@ class Recorder:
             try:
                 waiting = [value for value in pending if value.is_pending]
                 if waiting and not waiting[0].device.engine.is_removed:
-                    _Trace(waiting).run(waiting[0].device)
+                    Trace(waiting).run(waiting[0].device)
             except BaseException:
                 self._pending = pending + self._pending
                 raise

@@ -231,7 +231,7 @@ def _order(shape: Shape, strides: Shape) -> tuple[Operation, Shape] | None:
     if geometry.flattened(shape, strides) is None:
         return None
     axes = tuple(sorted(range(len(shape)), key=lambda axis: (-strides[axis], axis)))
-    return Operation(geometry.ordered, (axes,), is_elementwise=True), tuple(shape[axis] for axis in axes)
+    return Operation(geometry.ordered, (axes,)), tuple(shape[axis] for axis in axes)
 
 
 def record_of(tensor: torch.Tensor) -> Record:
@@ -296,7 +296,7 @@ def _window(shape: Sequence[int], strides: Sequence[int], offset: int) -> tuple[
     """A view, its last element in memory, and what gives its elements."""
     view = Geometry(tuple(shape), tuple(strides), offset)
     last = offset + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
-    return view, last, Operation(geometry.seen, (view,), is_elementwise=True)
+    return view, last, Operation(geometry.seen, (view,))
 
 
 def _shown(value: Value, view: Geometry) -> Value | None:
@@ -352,9 +352,9 @@ def write(tensor: torch.Tensor, value: Value) -> None:
     operands: tuple[Value, ...]
     form = record.count, shape, view.strides
     if _places.of(form, lambda: view.offset) == view.offset:
-        operation, operands = Operation(geometry.written, (view,), is_elementwise=True), (before, value)
+        operation, operands = Operation(geometry.written, (view,)), (before, value)
     else:  # one plan for all other places
-        operation = Operation(geometry.written_at, (Geometry(shape, view.strides, 0),), is_elementwise=True)
+        operation = Operation(geometry.written_at, (Geometry(shape, view.strides, 0),))
         operands = (before, value, RECORDER.numbers.value(RECORDER.device, view.offset, DataType.INT32))
     record.become(deferred(operation, operands, before.data_type, before.shape))
     record.views = {(shape, view.strides, view.offset): value}

@@ -56,7 +56,7 @@ def _filled(shape: Sequence[int], dtype: torch.dtype, value: Any) -> Value | Non
         value = int(bool(value))
     elif not data_type.is_float or dtype is torch.bfloat16:
         value = torch.full((), value, dtype=dtype, device="cpu").item()
-    operation = Operation(geometry.filled, (data_type, sizes, value), is_elementwise=True)
+    operation = Operation(geometry.filled, (data_type, sizes, value))
     return deferred(operation, (), data_type, sizes)
 
 
@@ -233,8 +233,8 @@ def _resize(x: torch.Tensor, size: Sequence[int], memory_format: torch.memory_fo
 def _lengthened(before: Value, value: Value) -> Value:
     count = math.prod(before.shape)
     view = geometry.Geometry((count,), (1,), 0)
-    flat = deferred(Operation(geometry.seen, (view,), is_elementwise=True), (before,), before.data_type, (count,))
-    operation = Operation(geometry.written, (view,), is_elementwise=True)
+    flat = deferred(Operation(geometry.seen, (view,)), (before,), before.data_type, (count,))
+    operation = Operation(geometry.written, (view,))
     return deferred(operation, (value, flat), value.data_type, value.shape)
 
 
