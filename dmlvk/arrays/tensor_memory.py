@@ -15,7 +15,7 @@ from dmlvk.arrays.tensor_bytes import elements_of
 from dmlvk.datatypes import DataType, DataTypeLike, checked_data_type
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.support.integers import checked_integers
-from dmlvk.tensors import TensorDesc, packed_strides, reshaped_strides
+from dmlvk.tensors import MINIMUM_BUFFER_TENSOR_ALIGNMENT, TensorDesc, packed_strides, reshaped_strides
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -143,6 +143,13 @@ class TensorMemory:
         tensor = TensorDesc(self.data_type, sizes, given)
         is_whole = self.is_whole and tensor.element_count == self.size
         return TensorMemory(self.device, self.storage, tensor, offset, is_whole=is_whole)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether a kernel can read it as packed where it is."""
+        if self.tensor.strides is None and self.offset % MINIMUM_BUFFER_TENSOR_ALIGNMENT == 0:
+            return True  # runs ask at each input
+        return self.fits(TensorDesc(self.data_type, self.shape))
 
     def fits(self, tensor: TensorDesc) -> bool:
         """Whether a kernel that expects a tensor can read it where it is.

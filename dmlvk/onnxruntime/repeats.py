@@ -100,7 +100,7 @@ class Repeats:
         self._caches = np.array([row for row, name in enumerate(inputs) if name in pasts], np.intp)
         first, last = (self._caches[0], self._caches[-1]) if self._caches.size else (0, -1)
         self._block = slice(first, last + 1) if last - first + 1 == self._caches.size else None
-        self._kept: Repetitions[bytes, Repeat] = Repetitions(_MOST, Repeat.is_there)
+        self._kept: Repetitions[bytes, Repeat] = Repetitions(_MOST, lambda repeat, _: repeat.is_there())
 
     def clear(self) -> None:
         self._kept.clear()
@@ -132,7 +132,11 @@ class Repeats:
         known = self._kept.find(key)
         if known is not None and known.caches is None and known.read.keys() == kept:
             return  # its inputs lie on the device
-        self._kept.note(key, lambda: self._made(table, arrays, contents, kept) if kept else None, self._shapes(arrays))
+
+        def made(in_a_row: bool) -> Repeat | None:
+            return self._made(table, arrays, contents, kept) if kept and in_a_row else None
+
+        self._kept.note(key, made, self._shapes(arrays))
 
     def _shapes(self, arrays: Mapping[str, Any]) -> tuple[tuple[int, ...], ...]:
         """Of a decoder, the shapes of all that is more than counted: how many tokens, say."""

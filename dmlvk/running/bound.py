@@ -118,16 +118,22 @@ class Bound:
         downloads: Sequence[Allocation] = (),
     ) -> Recording:
         """What runs for a set of sizes, for which there is memory."""
+        found = self.recorded(sizes, elsewhere)
+        if found is not None:
+            return found
+        if self.plan.is_open:
+            numbers = self.plan.numbers(sizes)[0] if numbers is None else numbers
+            found = self._launcher_for(numbers, elsewhere).recording(numbers, elsewhere)
+        else:
+            found = self._device.engine.record(self.launches(sizes, elsewhere), uploads, downloads)
+        return self._recordings.keep((sizes, tuple(elsewhere.items())), found)
+
+    def recorded(self, sizes: tuple[int, ...], elsewhere: Elsewhere) -> Recording | None:
+        """What :meth:`recording` gave before, if it is still kept."""
         key = sizes, tuple(elsewhere.items())
         found = self._recordings.get(key)
-        if found is None:
-            if self.plan.is_open:
-                numbers = self.plan.numbers(sizes)[0] if numbers is None else numbers
-                found = self._launcher_for(numbers, elsewhere).recording(numbers, elsewhere)
-            else:
-                found = self._device.engine.record(self.launches(sizes, elsewhere), uploads, downloads)
-            return self._recordings.keep(key, found)
-        self._recordings.move_to_end(key)
+        if found is not None:
+            self._recordings.move_to_end(key)
         return found
 
     def launches(self, sizes: tuple[int, ...], elsewhere: Elsewhere) -> list[Launch]:

@@ -359,7 +359,7 @@ class ResidentRuns:
 
     def packed(self, array: TensorMemory) -> TensorMemory:
         """The array, copied where it is a view that kernels cannot read as packed."""
-        return array if array.fits(TensorDesc(array.data_type, array.shape)) else self.moved(array)
+        return array if array.is_packed else self.moved(array)
 
     def moved(
         self, array: TensorMemory, part: TensorSlice | None = None, *, tensor: TensorDesc | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +63,9 @@ def _mapped(allocation: Allocation) -> npt.NDArray[np.uint8]:
 
 
 _Result = TypeVar("_Result")
+
+Fill: TypeAlias = Callable[[npt.NDArray[np.uint8]], object]
+"""Writes into the bytes of memory that it is called with, and does not keep them."""
 
 _FEWEST_ALLOCATIONS_BETWEEN_SWEEPS = 64
 
@@ -211,26 +214,24 @@ class EngineMemory:
         allocation.claim.release()
         self._allocations.discard(allocation)
 
-    def write(
-        self, allocation: Allocation, fill: Callable[[npt.NDArray[np.uint8]], object], *, keeps_contents: bool = True
-    ) -> None:
+    def write(self, allocation: Allocation, fill: Fill, *, keeps_contents: bool = True) -> None:
         """Has the host's side of an allocation written; the device sees it from the next recording that runs.
 
         Args:
-            fill: writes into the bytes that it is called with, and does not keep them.
-            keeps_contents: False when it writes every byte that matters, which saves a download.
+            keeps_contents: False when ``fill`` writes every byte that matters, which saves a download.
         """
 
         def blockers() -> list[Recording]:
-            return self._users_of_host_side(allocation) if keeps_contents else self._users(allocation)
+            return self._users_of_host_side(allocation) if keeps_contents else self.users(allocation)
 
-        def write() -> None:
-            fill(allocation.host_side())
-            self._staging.used(allocation)
-            allocation.upload_pending = allocation.has_staging
-            allocation.download_pending = False
+        once_free(self, "writing a buffer", blockers, lambda: self.write_now(allocation, fill))
 
-        once_free(self, "writing a buffer", blockers, write)
+    def write_now(self, allocation: Allocation, fill: Fill) -> None:
+        """The same for who holds the lock, where nothing is under way that uses the memory and no contents stay."""
+        fill(allocation.host_side())
+        self._staging.used(allocation)
+        allocation.upload_pending = allocation.has_staging
+        allocation.download_pending = False
 
     def read(self, allocation: Allocation, take: Callable[[npt.NDArray[np.uint8]], _Result]) -> _Result:
         """What a function makes of the host's side of an allocation, as the device last left it.
@@ -245,7 +246,7 @@ class EngineMemory:
 
         return once_free(self, "reading a buffer", lambda: self._users_of_host_side(allocation), look)
 
-    def _users(self, allocation: Allocation) -> list[Recording]:
+    def users(self, allocation: Allocation) -> list[Recording]:
         self._check_allocated(allocation)
         return self.submissions.users(allocation)
 

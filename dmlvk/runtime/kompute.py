@@ -30,7 +30,7 @@ from typing import Any, TypeVar
 from dmlvk.errors import UnsupportedError
 from dmlvk.runtime import validation
 from dmlvk.runtime.afterwards import Afterwards, new_lock
-from dmlvk.runtime.engine_memory import EngineMemory
+from dmlvk.runtime.engine_memory import EngineMemory, Fill
 from dmlvk.runtime.forked import keep_for_ever
 from dmlvk.runtime.guard import Guard, raise_messages
 from dmlvk.runtime.kompute_library import drivers_of_parent, kompute, open_engines
@@ -338,7 +338,10 @@ class Engine(EngineMemory):
         self.submit_prepared(lambda: recording)
 
     def submit_prepared(
-        self, prepare: Callable[[], Recording | None], note: Callable[[], object] | None = None
+        self,
+        prepare: Callable[[], Recording | None],
+        note: Callable[[], object] | None = None,
+        writes: Mapping[Allocation, Fill] | None = None,
     ) -> Recording | None:
         """The same for what a function prepares, and returns.
 
@@ -346,15 +349,22 @@ class Engine(EngineMemory):
             prepare: makes the recording, or finds that there is nothing to be done; called under the lock, and again
                 whenever something had to be waited for, which other threads may have used to close what it needs.
             note: called under the lock when it was submitted, or there is nothing to submit.
+            writes: what writes the host's side of memory that the recording reads, as :meth:`write` takes it; all that
+                matters there, before it is submitted.
         """
         prepared: Recording | None = None
 
         def blockers() -> list[Recording]:
             nonlocal prepared
             prepared = prepare()
-            return [] if prepared is None else self.submissions.rivals(prepared)
+            found = [] if prepared is None else self.submissions.rivals(prepared)
+            for allocation in writes or ():
+                found += [other for other in self.users(allocation) if other not in found]
+            return found
 
         def submit() -> None:
+            for allocation, fill in (writes or {}).items():
+                self.write_now(allocation, fill)
             if prepared is not None:
                 self.begin(prepared)
             if note is not None:
@@ -382,7 +392,7 @@ class Engine(EngineMemory):
             wait_for(self, lambda: [recording])
 
     def wait_for(self, allocation: Allocation) -> None:
-        wait_for(self, lambda: self._users(allocation))
+        wait_for(self, lambda: self.users(allocation))
 
     def wait_for_all(self) -> None:
         wait_for(self, lambda: list(self._running))

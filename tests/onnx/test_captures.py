@@ -65,6 +65,38 @@ def test_a_session_costs_python_little_more_than_a_device(any_device: dml.Device
     for _ in range(3):
         session.run_with_iobinding(binding)
     assert _python_calls(lambda: session.run_with_iobinding(binding)) <= 99  # 1.5 times 66
+    binding.bind_output("y", "dml")
+    for _ in range(3):
+        session.run_with_iobinding(binding)
+    assert _python_calls(lambda: session.run_with_iobinding(binding)) <= 132  # memory of its own: twice 66
+
+
+@pytest.mark.parametrize("rows", [(4,), (4, 5, 6, 7)], ids=["one size", "sizes in turn"])
+@pytest.mark.parametrize("given", ["cpu", "dml"])
+@pytest.mark.parametrize("asked", ["cpu", "dml", "run", "run_with_ort_values"])
+def test_results_that_are_held_stay_whatever_door_runs_pass(
+    device: dml.Device, rows: tuple[int, ...], given: str, asked: str
+) -> None:
+    nodes = parsed("y = Relu (x)  s = Shape (x)")
+    session = ort.InferenceSession(model(nodes, {"x": ["n", 3]}, ["y", "s"]), device=device)
+    binding = session.io_binding()
+    held = []
+    for run in range(3 * _RUNS):
+        x = _x(run, rows[run % len(rows)], 3)
+        value = ort.OrtValue.ortvalue_from_numpy(x, given)
+        if asked.startswith("run"):
+            found = getattr(session, asked)(["s", "y"], {"x": value})
+        else:
+            binding.bind_ortvalue_input("x", value)
+            binding.bind_output("y", asked)
+            binding.bind_output("s", asked)
+            session.run_with_iobinding(binding)
+            found = binding.get_outputs()[::-1]
+            assert [each.device_name() for each in found] == [asked] * 2
+        held.append((x, found))
+    for run, (x, found) in enumerate(held):
+        s, y = (each if isinstance(each, np.ndarray) else each.numpy() for each in found)
+        assert s.tolist() == [*x.shape] and np.array_equal(y, np.maximum(x, 0)), f"run {run}"
 
 
 @pytest.mark.parametrize("shape", [[4, 3], ["n", 3]], ids=["fixed", "open"])

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from dmlvk.device import Device
     from dmlvk.onnx.api.options import RunOptions
     from dmlvk.onnx.api.session import InferenceSession
-    from dmlvk.onnx.plan.captures import BoundCapture
 
 _HOST = "cpu"
 _DEVICE = "dml"
@@ -240,6 +239,8 @@ class OrtValue:
         Raises:
             InvalidArgumentError: when it has another type or shape.
         """
+        if self._value is result._value:
+            return
         if self._element != result._element or self.shape() != result.shape():
             raise InvalidArgumentError(
                 f"the bound OrtValue is {self.data_type()} {self.shape()}; the output is {result.data_type()} "
@@ -259,8 +260,6 @@ class IOBinding:
         self._inputs: dict[str, Any] = {}
         self._outputs: dict[str, OrtValue | str] = {}
         self._results: list[OrtValue] = []
-        self._capture: BoundCapture | None = None
-        self._last: tuple[object, ...] = ()
 
     def bind_cpu_input(self, name: str, arr_on_cpu: npt.ArrayLike) -> None:
         """An array of the host as an input.
@@ -354,41 +353,18 @@ class IOBinding:
         if not self._outputs:
             self._results = []
             raise InvalidArgumentError("IOBinding: no output is bound; bind_output and bind_ortvalue_output bind them")
-        on_device = self._on_device()
-        if on_device is not None and self._session.replayed_bound(self._capture, *on_device):
-            self._results = [target for target in self._outputs.values() if isinstance(target, OrtValue)]  # all are
-            return
-        names = list(self._outputs)
-        kept = [name for name, target in self._outputs.items() if _stays(target)]
-        targets = {name: target for name, target in self._outputs.items() if isinstance(target, OrtValue)}
-        results = self._session.run_where_it_is(names, self._inputs, kept, targets)
-        filled = []
-        for target, result in zip(self._outputs.values(), results, strict=True):
+        names, kept, targets = list(self._outputs), [], {}
+        for name, target in self._outputs.items():
             if isinstance(target, OrtValue):
-                target.fill(result)
-            filled.append(target if isinstance(target, OrtValue) else result)
-        self._results = filled
-        self._note()
-
-    def _on_device(self) -> tuple[dict[str, DeviceValue], dict[str, DeviceValue]] | None:
-        """The inputs and the outputs, where all are bound to values that lie on the device already."""
-        found: list[dict[str, DeviceValue]] = []
-        for bound in (self._inputs, self._outputs):
-            there: dict[str, DeviceValue] = {}
-            for name, value in bound.items():
-                if not isinstance(value, OrtValue) or not isinstance(value._value, DeviceValue):
-                    return None
-                there[name] = value._value
-            found.append(there)
-        return found[0], found[1]
-
-    def _note(self) -> None:
-        """Has the run that was just done captured, where the same came before."""
-        on_device = self._on_device()
-        now = () if on_device is None else tuple((name, id(v.on_device)) for d in on_device for name, v in d.items())
-        last, self._last = self._last, now
-        if on_device is not None and now and now == last:
-            self._capture = self._session.captured_bound(*on_device)
+                targets[name] = target
+            if target._is_on_device if isinstance(target, OrtValue) else _is_device(target):
+                kept.append(name)
+        results = self._session.run_where_it_is(names, self._inputs, kept, targets)
+        for index, name in enumerate(names):
+            if name in targets:
+                targets[name].fill(results[index])
+                results[index] = targets[name]
+        self._results = results
 
 
 def _check_value(value: object, where: str) -> None:
@@ -436,17 +412,14 @@ def check_device(array: TensorMemory, device: Device) -> None:
 def run_inputs(feed: Mapping[str, Any], device: Device) -> dict[str, Any]:
     """Inputs as a session computes with them: arrays of the host, and what lies on the device."""
     taken: dict[str, Any] = {}
-    for name, value in feed.items():
+    for name in feed:
+        value = feed[name]
         if isinstance(value, OrtValue):
             value = value.taken(device)
         elif isinstance(value, DeviceArray):
             value = OrtValue.ortvalue_from_array(value).taken(device)
         taken[name] = value
     return taken
-
-
-def _stays(target: OrtValue | str) -> bool:
-    return target.device_name() == _DEVICE if isinstance(target, OrtValue) else _is_device(target)
 
 
 def _is_device(device_type: str) -> bool:

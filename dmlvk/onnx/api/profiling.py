@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.objects.profiling import median_times, write_trace
 from dmlvk.objects.recording import KernelTime
-from dmlvk.onnx.model.limits import memory_checked
+from dmlvk.onnx.model.limits import MemoryChecked
 from dmlvk.onnx.model.loading import OnnxModel
 from dmlvk.onnx.plan.engine import DeviceModel
 from dmlvk.onnx.plan.states import State
@@ -91,7 +91,7 @@ class Profiling:
             raise InvalidArgumentError(f"profile: repeats must be a positive integer; got {repeats!r}")
         arrays = self._checked_inputs(input_feed)
         self._check_open()
-        with self._lock, memory_checked(self._model.name):
+        with self._lock, MemoryChecked(self._model.name):
             self._check_open()
             runs = []
             for _ in range(repeats + 1):

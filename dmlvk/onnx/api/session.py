@@ -19,13 +19,13 @@ from dmlvk.objects.portable import Origin, Portable, leave_device, shared_device
 from dmlvk.objects.recording import KernelTime
 from dmlvk.onnx.api.facts import Facts
 from dmlvk.onnx.api.options import RunOptions, SessionOptions, device_id_of, option_of
-from dmlvk.onnx.api.ort_values import IOBinding, OrtValue, value_of
+from dmlvk.onnx.api.ort_values import IOBinding, OrtValue, run_inputs, value_of
 from dmlvk.onnx.api.overriding import Overriding
 from dmlvk.onnx.api.profiling import Profiling
 from dmlvk.onnx.decoding.standing import StandingStep
-from dmlvk.onnx.model.limits import Limits, memory_checked
+from dmlvk.onnx.model.limits import Limits, MemoryChecked
 from dmlvk.onnx.model.loading import OnnxModel, load, reloaded, save_as_it_is
-from dmlvk.onnx.plan.captures import BoundCapture, Signature, bound_capture, captured, captures, signature_of
+from dmlvk.onnx.plan.captures import Signature, captured, captures, signature_of
 from dmlvk.onnx.plan.engine import DeviceModel
 from dmlvk.onnx.plan.execution import DeviceValue
 from dmlvk.operators import FeatureLevel
@@ -160,7 +160,7 @@ class InferenceSession(AcceptedNames, Facts, Profiling, Portable):
         wanted = None if said is None else checked_arithmetic(said, "InferenceSession: arithmetic")
         options = SessionOptions() if sess_options is None else sess_options
         limits = options.limits()
-        with collection_paused(), memory_checked("InferenceSession"):
+        with collection_paused(), MemoryChecked("InferenceSession"):
             loaded = options.fixed(load(path_or_bytes, limits.nodes, options.given_initializers))
         selector = device_id_of(providers, provider_options) if device is None else device
         if isinstance(selector, Device):
@@ -203,12 +203,13 @@ class InferenceSession(AcceptedNames, Facts, Profiling, Portable):
         self._owns_device = owns_device
         self._is_closed = False
         self._captures = captures()
+        self._elements = {info.name: info.element for info in model.outputs}
         self._strict, self._fuse = strict, fuse
         self._overriding: Overriding[InferenceSession] = Overriding(model)
         self._flags = flags | device.own_flags
         self.device = device
         try:
-            with collection_paused(), memory_checked(model.name):
+            with collection_paused(), MemoryChecked(model.name):
                 self._program = DeviceModel(
                     self.device, self._model, strict=strict, fuse=fuse, joins=joins, flags=self._flags, limits=limits
                 )
@@ -322,37 +323,66 @@ class InferenceSession(AcceptedNames, Facts, Profiling, Portable):
         other = self._overriding.session_for(input_feed, self.with_inputs)
         if other is not None:
             return other.run(output_names, input_feed, run_options)
-        signature = None if self._options.enable_profiling else signature_of(output_names, input_feed)
-        replayed = self._replayed(signature, input_feed)
+        return self._results(output_names, input_feed)
+
+    def _results(
+        self,
+        output_names: Sequence[str] | None,
+        feed: Mapping[str, Any],
+        kept: Sequence[str] = (),
+        targets: Mapping[str, OrtValue] | None = None,
+    ) -> list[Any]:
+        """The outputs as new arrays; those of ``kept`` as values on the device, where the device computes them.
+
+        Args:
+            output_names: as for :meth:`run`.
+            feed: the inputs.
+            kept: as for :meth:`run_where_it_is`.
+            targets: likewise.
+        """
+        given = run_inputs(feed, self.device) if type(feed) is dict or isinstance(feed, Mapping) else feed
+        bound = {name: value.taken(self.device) for name, value in targets.items() if name in kept} if targets else {}
+        signature = None if self._options.enable_profiling else signature_of(output_names, given, kept)
+        replayed = self._replayed(signature, given, bound)
         if replayed is not None:
             return replayed
         names = self._checked_outputs(output_names)
-        arrays = self._checked_inputs(input_feed)
+        arrays = self._checked_inputs(given)
         self._check_open()  # before the lock, which a thread of a parent process may have
-        with self._lock, memory_checked(self._model.name):
+        with self._lock, MemoryChecked(self._model.name):
             self._check_open()
             try:
-                state = self._ran(arrays)
+                state = self._ran(arrays, kept, bound)
             except OutOfMemoryError:
                 if not self._captures.clear():
                     raise
-                state = self._ran(arrays)
-            results = state.results(names, arrays)
-            self._captures.note(signature, lambda: captured(self._program, names, arrays, state))
+                state = self._ran(arrays, kept, bound)
+            stay = {n: v for n in kept if isinstance(v := state.values.get(n), DeviceValue)}
+            host = iter(state.results([name for name in names if name not in stay], arrays))
+            results = [stay[name] if name in stay else next(host) for name in names]
+            self._captures.note(
+                signature, lambda *again: captured(self._program, names, given, arrays, state, kept, *again)
+            )
             return results
 
-    def _replayed(self, signature: Signature | None, feed: Mapping[str, Any]) -> list[Any] | None:
+    def _replayed(
+        self, signature: Signature | None, given: Mapping[str, Any], targets: Mapping[str, DeviceValue]
+    ) -> list[Any] | None:
         """The outputs of a run that is like an earlier one; ``None`` where it is not."""
         if signature is None or not self._captures:
             return None
         self._check_open()
-        with self._lock, memory_checked(self._model.name):
+        with self._lock, MemoryChecked(self._model.name):
             self._check_open()
             capture = self._captures.find(signature)
             if capture is None:
                 return None
-            self._program.index_checks.check(feed)
-            results = capture.run(feed)
+            self._program.index_checks.check(given)
+            try:
+                results = capture.run(given, targets)
+            except OutOfMemoryError:  # others' memory is to be had
+                self._captures.clear()
+                return None
             capture.note_in(self._program)
             return results
 
@@ -391,50 +421,13 @@ class InferenceSession(AcceptedNames, Facts, Profiling, Portable):
         other = self._overriding.session_for(feed, self.with_inputs)
         if other is not None:
             return other.run_where_it_is(names, feed, kept, targets)
-        wanted = self._checked_outputs(names)
-        infos = {info.name: info for info in self._model.outputs}
-        arrays = self._checked_inputs(feed)
-        self._check_open()
-        bound = {name: value.taken(self.device) for name, value in (targets or {}).items() if name in kept}
-        with self._lock, memory_checked(self._model.name):
-            self._check_open()
-            state = self._ran(arrays, kept, bound)
-            on_host = [n for n in wanted if n not in kept or not isinstance(state.values.get(n), DeviceValue)]
-            host = dict(zip(on_host, state.results(on_host, arrays), strict=True))
-            values = []
-            for name in wanted:
-                result = host[name] if name in host else state.values[name]
-                value = value_of(result, infos[name].element, is_on_device=name in kept)
+        values = []
+        for name, result in zip(names, self._results(names, feed, kept, targets), strict=True):
+            value = value_of(result, self._elements[name], is_on_device=name in kept)
+            if not isinstance(result, DeviceValue):
                 value.taken(self.device)
-                values.append(value)
-            return values
-
-    def captured_bound(
-        self, inputs: Mapping[str, DeviceValue], outputs: Mapping[str, DeviceValue]
-    ) -> BoundCapture | None:
-        """The last run, which was between these values, to be submitted again; ``None``: it cannot be. dmlvk's own."""
-        if self._options.enable_profiling or not self._overriding.names.isdisjoint(inputs):
-            return None
-        with self._lock:
-            return bound_capture(self._program, inputs, outputs)
-
-    def replayed_bound(
-        self, capture: BoundCapture | None, inputs: Mapping[str, DeviceValue], outputs: Mapping[str, DeviceValue]
-    ) -> bool:
-        """Submits such a run again; says whether it is between these values, which are still there. dmlvk's own.
-
-        Raises:
-            DeviceRemovedError: when the session is closed, or the device is closed or lost.
-        """
-        if capture is None:
-            return False
-        self._check_open()
-        with self._lock, memory_checked(self._model.name):
-            self._check_open()
-            is_same = capture.is_for((*inputs, *outputs), (*inputs.values(), *outputs.values()))
-            if is_same:
-                capture.submit(self._program, outputs.values())
-            return is_same
+            values.append(value)
+        return values
 
     def standing_step(self, feed: Mapping[str, Any], caches: Mapping[str, OrtValue]) -> StandingStep | None:
         """A decoder's run as it lies on the device, without running it. dmlvk's own.
@@ -452,7 +445,7 @@ class InferenceSession(AcceptedNames, Facts, Profiling, Portable):
         arrays = self._checked_inputs(feed)
         self._check_open()
         bound = {name: value.taken(self.device) for name, value in caches.items()}
-        with self._lock, memory_checked(self._model.name):
+        with self._lock, MemoryChecked(self._model.name):
             self._check_open()
             return self._program.standing_step(arrays, bound)
 

@@ -7,50 +7,52 @@ replayed with other contents.
 
 from __future__ import annotations
 
-import dataclasses
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from dmlvk.arrays.tensor_bytes import copied, copy_elements
 from dmlvk.onnx.nodes.values import NUMPY_TYPES, Array
-from dmlvk.onnx.plan.execution import DeviceValue, Resident
+from dmlvk.onnx.plan.execution import DeviceValue, Resident, writable
 from dmlvk.onnx.plan.made_rounds import MadeRound
-from dmlvk.onnx.plan.round_plans import Placement
 from dmlvk.onnx.plan.segments import Segment
 from dmlvk.onnx.plan.states import State
 from dmlvk.running.replay import Replay
 from dmlvk.support.recent import Repetitions
-from dmlvk.tensors import TensorDesc
 
 if TYPE_CHECKING:
-    from dmlvk.arrays.tensor_memory import TensorMemory
     from dmlvk.onnx.plan.engine import DeviceModel
-    from dmlvk.runtime.kompute import Recording
 
-_MOST = 8  # Captures of a model that are kept; those not used for longest go first
+_MOST = 64  # Captures of a model that are kept; those not used for longest go first
+
+_TEXT = frozenset({str})
 
 Signature: TypeAlias = tuple[object, ...]
 
 
-def signature_of(names: object, feed: object) -> Signature | None:
-    """What tells runs apart by what a caller gives; ``None`` where it is more than names and arrays of the host.
+def signature_of(names: object, given: object, kept: Sequence[str] = ()) -> Signature | None:
+    """What tells runs apart by what a caller gives; ``None`` where it is more than names, arrays and device's values.
 
     Args:
         names: of the outputs; ``None``: all.
+        given: the inputs.
+        kept: the outputs that are to lie on the device.
     """
-    if type(feed) is not dict or not (names is None or type(names) in (list, tuple)):
+    if type(given) is not dict or not (names is None or type(names) in (list, tuple)):
         return None
     asked: Sequence[object] = names or ()  # type: ignore[assignment]  # checked above
-    if any(type(name) is not str for name in asked):
+    if not _TEXT.issuperset(map(type, asked)):
         return None
-    signature: list[object] = [None if names is None else tuple(asked)]
-    for name, array in feed.items():
-        if type(array) is not np.ndarray:
+    signature: list[object] = [None if names is None else tuple(asked), tuple(kept)]
+    for name, value in given.items():
+        if type(value) is np.ndarray:
+            signature.append((name, value.dtype, value.shape))
+        elif type(value) is DeviceValue:
+            signature.append((name, value.element, value.shape))
+        else:
             return None
-        signature.append((name, array.dtype, array.shape))
     return tuple(signature)
 
 
@@ -70,112 +72,157 @@ def only_segment(rounds: Sequence[MadeRound], *, checks_ranges: bool = False) ->
     return rounds[0].segment
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Capture:
-    replay: Replay  # what the device does
-    rounds: Sequence[MadeRound]  # what the run was, for who asks about the last run
-    placements: dict[int, Placement]  # likewise
-    inputs: Sequence[tuple[str, Array]]  # where the host writes each input
-    # where it reads each output, in order; or the output itself, where it is the same in each run
-    outputs: Sequence[Array]
-    empty_inputs: dict[str, Array]  # of a graph with open sizes, arrays of the inputs' shapes
+class _Capture:
+    """A run that was one graph, which it does not keep: whose plans go are the model's rounds."""
 
-    def run(self, feed: Mapping[str, Array]) -> list[Array]:
+    def __init__(self, program: DeviceModel) -> None:
+        self._made, self._placements = weakref.ref(program.last[0]), program.placements
+        self._empty_inputs = program.last[0].empty_inputs  # of a graph with open sizes, arrays of the inputs' shapes
+
+    def can_run(self, in_a_row: bool) -> bool:
+        """Whether its graph is still there, and nothing better can be made of runs in a row."""
+        return self._made() is not None
+
+    def note_in(self, program: DeviceModel) -> None:
+        """Notes what the run was, for who asks about the last one."""
+        made = self._made()
+        assert made is not None  # else it cannot run
+        program.last, program.placements = [made], self._placements
+        made.empty_inputs = self._empty_inputs
+
+
+class HostCapture(_Capture):
+    """A run between arrays of the host.
+
+    Args:
+        replay: what the device does.
+        inputs: where the host writes each input.
+        outputs: where it reads each output, in order; or the output itself, where it is the same in each run.
+    """
+
+    def __init__(
+        self, program: DeviceModel, replay: Replay, inputs: Sequence[tuple[str, Array]], outputs: Sequence[Array]
+    ) -> None:
+        super().__init__(program)
+        self._replay, self._inputs, self._outputs = replay, inputs, outputs
+
+    def can_run(self, in_a_row: bool) -> bool:
+        return super().can_run(in_a_row) and self._replay.is_there
+
+    def run(self, given: Mapping[str, Any], targets: Mapping[str, DeviceValue]) -> list[Any]:
         """Runs on other contents; the outputs are new arrays."""
         results: list[Array] = []
 
         def fill() -> None:
-            for name, target in self.inputs:
-                copy_elements(target, feed[name])
-            self.replay.fill_fixed()
+            for name, target in self._inputs:
+                copy_elements(target, given[name])
+            self._replay.fill_fixed()
 
         def take() -> None:
-            results.extend(map(copied, self.outputs))
+            results.extend(map(copied, self._outputs))
 
-        self.replay.run_between(fill, take)
+        self._replay.run_between(fill, take)
         return results
 
-    def note_in(self, program: DeviceModel) -> None:
-        program.last, program.placements = list(self.rounds), self.placements
-        self.rounds[0].empty_inputs = self.empty_inputs
+
+class DeviceCapture(_Capture):
+    """A run of which some values lie on the device, each time others.
+
+    Args:
+        outputs: in order the name of each; or the output itself, where it is the same in each run.
+        kept: those that lie on the device.
+        is_of_host: whether no value does.
+    """
+
+    def __init__(
+        self,
+        program: DeviceModel,
+        segment: Segment,
+        outputs: Sequence[Array | str],
+        kept: Collection[str],
+        is_of_host: bool,
+    ) -> None:
+        super().__init__(program)
+        self._is_of_host = is_of_host
+        self._sizes, self._outputs, self._kept = segment.last_sizes, outputs, kept
+
+    def can_run(self, in_a_row: bool) -> bool:
+        return super().can_run(in_a_row) and not (in_a_row and self._is_of_host)
+
+    def run(self, given: Mapping[str, Any], targets: Mapping[str, DeviceValue]) -> list[Any]:
+        """Runs on other values; the outputs on the device are new ones, or the targets, and the others new arrays."""
+        where = writable(targets, given)
+        made = self._made()
+        assert made is not None and made.segment is not None  # else it cannot run
+        found, _ = made.segment.run(self._sizes, given.__getitem__, self._kept, targets=where)
+        results: list[Any] = []
+        for output in self._outputs:
+            if not isinstance(output, str):
+                results.append(output.copy())
+            else:
+                results.append(found[output] if output in self._kept else found[output].array())
+        return results
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class BoundCapture:
-    """A run between values that all lie on the device, which can be submitted again."""
-
-    names: tuple[str, ...]  # of the inputs, and then of the outputs
-    arrays: tuple[weakref.ref[TensorMemory], ...]  # what they are, which the capture does not keep
-    recording: Recording  # what is submitted
-    rounds: Sequence[MadeRound]  # as for :class:`Capture`
-    placements: dict[int, Placement]  # likewise
-
-    def is_for(self, names: tuple[str, ...], values: Sequence[DeviceValue]) -> bool:
-        """Whether a run between these values is the same, and everything is still there."""
-        segment = self.rounds[0].segment
-        if names != self.names or segment is None or not segment.is_there:
-            return False
-        for value, array in zip(values, self.arrays, strict=True):
-            if value.on_device is not array() or value.on_device.is_closed:
-                return False
-        return True
-
-    def submit(self, program: DeviceModel, outputs: Iterable[DeviceValue]) -> None:
-        """Runs; waits for nothing. What is still to be computed from what outputs hold is computed before."""
-        for value in outputs:
-            value.on_device.storage.settle()
-        program.device.engine.submit(self.recording)
-        program.last, program.placements = list(self.rounds), self.placements
-
-
-def bound_capture(
-    program: DeviceModel, inputs: Mapping[str, DeviceValue], outputs: Mapping[str, DeviceValue]
-) -> BoundCapture | None:
-    """The run that was just done between these values; ``None`` where it was more than one graph between them."""
-    segment = only_segment(program.last)
-    if segment is None or segment.recording is None or program.decoding is not None or not segment.are_given(inputs):
-        return None
-    arrays = [value.on_device for value in (*inputs.values(), *outputs.values())]
-    if not all(array.fits(TensorDesc(array.data_type, array.shape)) for array in arrays):  # it was copied
-        return None
-    if not all(segment.recording.uses(value.on_device.storage.allocation) for value in outputs.values()):
-        return None
-    return BoundCapture(
-        (*inputs, *outputs), tuple(map(weakref.ref, arrays)), segment.recording, list(program.last), program.placements
-    )
+Capture: TypeAlias = HostCapture | DeviceCapture
 
 
 def captures() -> Repetitions[Signature, Capture]:
-    return Repetitions(_MOST, lambda capture: capture.replay.is_there)
+    return Repetitions(_MOST, lambda capture, in_a_row: capture.can_run(in_a_row))
 
 
-def captured(program: DeviceModel, names: Sequence[str], arrays: Mapping[str, Any], state: State) -> Capture | None:
-    """The run that was just done, captured; ``None`` where it was more than one graph between arrays of the host.
+def captured(
+    program: DeviceModel,
+    names: Sequence[str],
+    given: Mapping[str, Any],
+    arrays: Mapping[str, Any],
+    state: State,
+    kept: Collection[str],
+    in_a_row: bool,
+) -> Capture | None:
+    """The run that was just done, captured; ``None`` where it was more than one graph between these values.
+
+    What the host gives and takes goes with one submission where such runs come in a row, which takes a recording more.
 
     Args:
+        given: the inputs.
+        arrays: the same as the model takes them.
         state: the values that there are after it.
+        kept: the outputs that are to lie on the device.
+        in_a_row: whether the run before was such a run, too.
     """
     segment = only_segment(program.last)
-    if segment is None or program.decoding is not None:
+    if segment is None or program.decoding is not None or not segment.uploads:
         return None
-    there = segment.lying
-    if not segment.uploads or any(not _is_plain(arrays.get(name)) for name in segment.uploads):
+    read = [arrays.get(name) for name in segment.uploads]
+    outputs = [found for name in names if (found := _source(segment, state, name)) is not None]
+    if len(outputs) != len(names):
         return None
-    sources: list[Array | str] = []
-    for name in names:
-        known, value = state.known.get(name), state.values.get(name)
-        if isinstance(known, np.ndarray) and known.dtype.kind not in "OUS":
-            sources.append(known)
-        elif (
-            isinstance(value, Resident)
-            and _is_same(there.get(name), value)
-            and value.tensor.data_type.size_in_bits >= 8
-        ):
-            sources.append(name)
-        else:
-            return None
-    read = {source for source in sources if isinstance(source, str)}
-    replay = segment.replay(read)
+    is_of_host = all(map(_is_plain, read)) and not kept
+    if is_of_host and in_a_row:
+        return _host_capture(program, segment, arrays, outputs)
+    on_host = [name for name in segment.uploads if not isinstance(arrays.get(name), DeviceValue)]
+    if not all(_is_plain(arrays.get(name)) and arrays[name].dtype == given[name].dtype for name in on_host):
+        return None
+    return DeviceCapture(program, segment, outputs, kept, is_of_host)
+
+
+def _source(segment: Segment, state: State, name: str) -> Array | str | None:
+    """The name of an output that the graph gives; or the output itself, where it is the same in each run."""
+    known, value = state.known.get(name), state.values.get(name)
+    if isinstance(known, np.ndarray) and known.dtype.kind not in "OUS":
+        return known
+    if isinstance(value, DeviceValue):
+        return name if segment.gives(name) else None
+    if not isinstance(value, Resident) or not _is_same(segment.lying.get(name), value):
+        return None
+    return name if value.tensor.data_type.size_in_bits >= 8 else None
+
+
+def _host_capture(
+    program: DeviceModel, segment: Segment, arrays: Mapping[str, Any], sources: Sequence[Array | str]
+) -> HostCapture:
+    there, replay = segment.lying, segment.replay({source for source in sources if isinstance(source, str)})
     inputs = [
         (name, _elements(replay.inputs[name], arrays[name].dtype, arrays[name].shape)) for name in segment.uploads
     ]
@@ -185,7 +232,7 @@ def captured(program: DeviceModel, names: Sequence[str], arrays: Mapping[str, An
         else _elements(replay.outputs[source], NUMPY_TYPES[there[source].tensor.element], there[source].tensor.shape)
         for source in sources
     ]
-    return Capture(replay, list(program.last), program.placements, inputs, outputs, program.last[0].empty_inputs)
+    return HostCapture(program, replay, inputs, outputs)
 
 
 def _is_plain(array: Any) -> bool:

@@ -17,7 +17,6 @@ from dmlvk.objects.compilation import RESOURCE_ALIGNMENT
 from dmlvk.onnx.model.loading import Step
 from dmlvk.onnx.nodes.values import NUMPY_TYPES, Array, Tensor, dense, memory_of, restored, size_in_bytes, stored
 from dmlvk.support.mapped_files import check_unchanged, file_of
-from dmlvk.tensors import TensorDesc
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -187,8 +186,7 @@ class DeviceValue:
     def is_room_for(self, tensor: Tensor, shape: tuple[int, ...]) -> bool:
         """Whether a graph can write such an output here."""
         there = self.on_device
-        packed = TensorDesc(there.data_type, there.shape)
-        return (self.element, self.shape) == (tensor.element, shape) and there.is_whole and there.fits(packed)
+        return (self.element, self.shape) == (tensor.element, shape) and there.is_whole and there.is_packed
 
 
 def writable(targets: object, arrays: Mapping[str, Any]) -> dict[str, DeviceValue]:
@@ -197,7 +195,7 @@ def writable(targets: object, arrays: Mapping[str, Any]) -> dict[str, DeviceValu
     Args:
         targets: by the outputs' names; whatever else it is, a decoder finds its caches by it.
     """
-    if not isinstance(targets, Mapping):
+    if not targets or not isinstance(targets, Mapping):
         return {}
     used = {value.on_device.storage for value in arrays.values() if isinstance(value, DeviceValue)}
     found: dict[str, DeviceValue] = {}

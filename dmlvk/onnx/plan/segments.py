@@ -5,11 +5,15 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlvk.arrays.memory_pool import Storage
+from dmlvk.arrays.tensor_bytes import copy_elements
+from dmlvk.arrays.tensor_memory import TensorMemory
 from dmlvk.dynamic.sizes import Guards
 from dmlvk.dynamic.vectors import Integers
 from dmlvk.errors import DeviceLimitError
@@ -26,18 +30,19 @@ from dmlvk.onnx.decoding.standing import StandingStep
 from dmlvk.onnx.host.evaluators import Repeated
 from dmlvk.onnx.model.loading import Step
 from dmlvk.onnx.nodes.assembly import Assembled
-from dmlvk.onnx.nodes.values import NUMPY_TYPES, Array, bytes_of, stored
+from dmlvk.onnx.nodes.values import NUMPY_TYPES, Array, Bytes, bytes_of
 from dmlvk.onnx.plan.execution import DeviceValue, Resident, Usage, Weights
 from dmlvk.onnx.plan.round_plans import RoundPlan
 from dmlvk.running.bound import KEPT_RECORDINGS, Bound
 from dmlvk.running.replay import Replay
+from dmlvk.runtime.engine_memory import Fill
 from dmlvk.support.recent import Recent
+from dmlvk.tensors import TensorDesc
 
 if TYPE_CHECKING:
-    from dmlvk.arrays.tensor_memory import TensorMemory
     from dmlvk.device import Device
     from dmlvk.graphs.compiled import CompiledGraph
-    from dmlvk.runtime.kompute import Recording
+    from dmlvk.runtime.kompute import Allocation, Recording
 
 _MOST_FETCHED = 2**20  # Bytes of an output that every run copies to the host, whether it is read or not
 
@@ -62,6 +67,9 @@ class _OfSizes:
     sizes: tuple[int, ...]  # those
     shapes: tuple[tuple[int, ...], ...]  # of the outputs
     arrays: dict[str, Array]  # what the host computes, by the values' names
+    # outputs that are given memory, by their numbers, and where the others lie
+    described: dict[int, TensorDesc] = dataclasses.field(default_factory=dict)
+    lying: dict[str, Resident] = dataclasses.field(default_factory=dict)
 
 
 class _HostOfSizes:
@@ -115,6 +123,7 @@ class Segment:
         self._device, self._weights = device, weights
         self._names = list(plan.outputs)
         self._tensors = assembled.output_tensors[: len(self._names)]
+        self._halves = frozenset(n for n, of in enumerate(self._tensors) if of.data_type.size_in_bits < 8)
         self._sources = assembled.inputs
         constants = {
             number: (source.array, source.size_in_bytes)
@@ -155,7 +164,6 @@ class Segment:
         self._has_replays = False  # which upload without leaving word
         self._bytes_elsewhere = 0
         self._buffers: list[Buffer] = []
-        self.recording: Recording | None = None  # the last run of arrays that lie on the device
         if self._host is None:
             self._lay_out(())
             self._of_sizes[()] = _OfSizes((), shapes, {})
@@ -186,10 +194,6 @@ class Segment:
             self._plan.prepare(layout, {n: (each.buffer, each.offset) for n, each in lies.items() if each})
         self._passing.clear()
 
-    def are_given(self, names: Collection[str]) -> bool:
-        """Whether these are all the values that a run reads besides weights."""
-        return set(self._inputs.values()) <= set(names)
-
     @property
     def is_there(self) -> bool:
         return not any(buffer.is_closed for buffer in self._buffers)
@@ -211,6 +215,16 @@ class Segment:
             device_bytes=buffers + sum(own) + self._weights.size_in_bytes + self._bytes_elsewhere,
             least_bytes=sum(needed) + sum(own) + layout.placement.temporary.plan.lower_bound_bytes,
         )
+
+    def gives(self, name: str) -> bool:
+        """Whether it is an output of the graph."""
+        return name in self._names
+
+    @property
+    def last_sizes(self) -> tuple[int, ...]:
+        """The open sizes of the last run."""
+        assert self._last is not None  # there was a run
+        return self._last.sizes
 
     @property
     def uploads(self) -> tuple[str, ...]:
@@ -236,13 +250,13 @@ class Segment:
         """
         of, numbers = self._of(sizes)
         given = {number: values(name) for number, name in self._inputs.items() if name not in of.arrays}
-        self._upload(of, given)
         arrays, made = self._on_device(of, given, kept, memory or {}, targets or {})
-        self._bytes_elsewhere = sum(array.nbytes for array in (memory or {}).values())
-        if arrays:
-            self.recording = self._device.engine.submit_prepared(lambda: self._recorded(of, arrays, numbers))
-        else:
-            self._device.engine.run(self._recorded(of, arrays, numbers))
+        self._bytes_elsewhere = sum(array.nbytes for array in memory.values()) if memory else 0
+        writes, engine = self._writes(of, given), self._device.engine
+        recording = engine.submit_prepared(lambda: self._recorded(of, arrays, numbers), writes=writes)
+        self._last = of
+        if not arrays and recording is not None:
+            engine.wait(recording)
         return {**self.lying, **made}, of.arrays
 
     def _of(self, sizes: tuple[int, ...]) -> tuple[_OfSizes, Integers | None]:
@@ -255,18 +269,20 @@ class Segment:
         self._of_sizes.move_to_end(sizes)
         return found, numbers
 
-    def _upload(self, of: _OfSizes, given: Mapping[int, Any]) -> None:
-        """Writes what a run reads and does not lie on the device."""
+    def _writes(self, of: _OfSizes, given: Mapping[int, Any]) -> dict[Allocation, Fill]:
+        """What writes what a run reads and does not lie on the device, by where it goes."""
         is_there = self._last is of and not self._has_replays
         self._last = None  # until all of it is written
+        writes: dict[Allocation, Fill] = {}
         for number in self._own:
-            if number not in given:
-                if not is_there:
-                    value = of.arrays[self._inputs[number]]
-                    self._bound.buffers[BindingKind.INPUT, number].upload(stored(np.asarray(value)))
-            elif not isinstance(given[number], DeviceValue):
-                self._bound.buffers[BindingKind.INPUT, number].upload(stored(np.asarray(given[number])))
-        self._last = of
+            value = given.get(number)
+            if value is None and is_there:
+                continue
+            if not isinstance(value, DeviceValue):
+                contents = bytes_of(np.asarray(of.arrays[self._inputs[number]] if value is None else value))
+                buffer = self._bound.buffers[BindingKind.INPUT, number]
+                writes[buffer.allocation] = functools.partial(_fill, contents)
+        return writes
 
     def _on_device(
         self,
@@ -278,14 +294,14 @@ class Segment:
     ) -> tuple[dict[PlaceNumber, TensorMemory], dict[str, DeviceValue]]:
         """What lies elsewhere in a run, by its places; and the outputs among it."""
         arrays: dict[PlaceNumber, TensorMemory] = {
-            (BindingKind.INPUT, number): self._device.arrays.packed(value.on_device)
+            (BindingKind.INPUT, number): array if array.is_packed else self._device.arrays.packed(array)
             for number, value in given.items()
-            if isinstance(value, DeviceValue)
+            if isinstance(value, DeviceValue) and (array := value.on_device)
         }
         made: dict[str, DeviceValue] = {}
         for number, (name, tensor, shape) in enumerate(zip(self._names, self._tensors, of.shapes, strict=True)):
             place = BindingKind.OUTPUT, number
-            if place not in self._elsewhere and (name not in kept or tensor.data_type.size_in_bits < 8):
+            if place not in self._elsewhere and (name not in kept or number in self._halves):
                 continue
             target = targets.get(name)
             if name in memory:
@@ -294,7 +310,11 @@ class Segment:
                 target.on_device.storage.settle()
                 made[name] = target
             else:
-                made[name] = DeviceValue(tensor.element, shape, self._device.empty(shape, tensor.data_type).memory())
+                described = of.described.get(number)
+                if described is None:
+                    described = of.described[number] = TensorDesc(tensor.data_type, shape or (1,))
+                storage = Storage(self._device.arrays.pool, described.size_in_bytes)
+                made[name] = DeviceValue(tensor.element, shape, TensorMemory(self._device, storage, described))
             arrays[place] = made[name].on_device
         return arrays, made
 
@@ -303,8 +323,9 @@ class Segment:
     ) -> Recording:
         """The launches for memory that is still there."""
         lies = _lies(arrays)
-        if self._plan.is_open:
-            return self._bound.recording(of.sizes, lies, numbers)
+        found = self._bound.recorded(of.sizes, lies)
+        if found is not None or self._plan.is_open:
+            return found or self._bound.recording(of.sizes, lies, numbers)
         own = {place: buffer for place, buffer in self._bound.buffers.items() if place not in lies}
         uploads = [buffer.allocation for (kind, _), buffer in own.items() if kind is BindingKind.INPUT]
         read = [buffer for (kind, number), buffer in own.items() if kind is BindingKind.OUTPUT]
@@ -315,7 +336,9 @@ class Segment:
     def lying(self) -> dict[str, Resident]:
         """Where the outputs of the last run lie, until the next one, but for those that are given memory."""
         assert self._last is not None  # there was a run
-        found = {}
+        found = self._last.lying
+        if found:
+            return found
         for number, (name, tensor, shape) in enumerate(zip(self._names, self._tensors, self._last.shapes, strict=True)):
             if (BindingKind.OUTPUT, number) not in self._elsewhere:
                 of_run = tensor if self._host is None else dataclasses.replace(tensor, shape=shape, strides=())
@@ -373,9 +396,14 @@ class Segment:
         of, _ = self._of(sizes)
         given = {number: values(name) for number, name in self._inputs.items() if name not in of.arrays}
         on_host = {n: value.array() if isinstance(value, DeviceValue) else value for n, value in given.items()}
-        self._upload(of, on_host)
+        self._device.engine.submit_prepared(lambda: None, writes=self._writes(of, on_host))
+        self._last = of
         times = self._bound.profile(sizes)
         return self.lying, times
+
+
+def _fill(contents: Bytes, host_bytes: Bytes) -> None:
+    copy_elements(host_bytes[: contents.size], contents)
 
 
 def _lies(arrays: Mapping[PlaceNumber, TensorMemory]) -> dict[PlaceNumber, Lies]:
