@@ -163,22 +163,8 @@ class _Common:
             feed_forward: elements inside of the gated MLP; 0: what the files say.
             more: fields of :class:`Decoder`.
         """
-        source = self.source
-        hidden, heads = source.whole("embedding_length"), source.whole("attention.head_count")
-        key_heads, own = (
-            source.wholes("attention.head_count_kv", self.count, heads),
-            source.value("attention.key_length"),
-        )
-        if own is None and head is None and hidden % heads:
-            raise source.fault(f"{source.named('embedding_length')} {hidden} is no multiple of {heads} heads")
-        head = source.whole("attention.key_length", head or hidden // heads, most=2**16)
-        if any(heads % count for count in key_heads) or head % 2:
-            raise source.fault(
-                f"{source.named('attention.head_count')} {heads} must be a multiple of head_count_kv "
-                f"{' and '.join(map(str, dict.fromkeys(key_heads)))}, and the elements of a head, {head}, even"
-            )
-        if source.whole("attention.value_length", head) != head:
-            raise source.refusal(f"{source.named('attention.value_length')} must be {head}, as of keys")
+        source, hidden = self.source, self.source.whole("embedding_length")
+        heads, key_heads, head = self._heads(hidden, head)
         window = source.whole("attention.sliding_window", window, least=0)
         locals_ = source.windows(self.count) or [local(layer) for layer in range(self.count)]
         windows = [keys_of(window) if is_local and window else 0 for is_local in locals_]
@@ -221,6 +207,27 @@ class _Common:
             layers=layers,
             **own_fields | more,
         )
+
+    def _heads(self, hidden: int, head: int | None) -> tuple[int, list[int], int]:
+        """How many heads there are, of keys in each layer, and the elements of one.
+
+        Args:
+            hidden: elements of a state.
+            head: elements of a head, where the files do not say; ``None``: the state's, divided among heads.
+        """
+        source, heads = self.source, self.source.whole("attention.head_count")
+        key_heads = source.wholes("attention.head_count_kv", self.count, heads)
+        if source.value("attention.key_length") is None and head is None and hidden % heads:
+            raise source.fault(f"{source.named('embedding_length')} {hidden} is no multiple of {heads} heads")
+        head = source.whole("attention.key_length", head or hidden // heads, most=2**16)
+        if any(heads % count for count in key_heads) or head % 2:
+            raise source.fault(
+                f"{source.named('attention.head_count')} {heads} must be a multiple of head_count_kv "
+                f"{' and '.join(map(str, dict.fromkeys(key_heads)))}, and the elements of a head, {head}, even"
+            )
+        if source.whole("attention.value_length", head) != head:
+            raise source.refusal(f"{source.named('attention.value_length')} must be {head}, as of keys")
+        return heads, key_heads, head
 
     def biases(self) -> frozenset[str]:
         """Products with a bias, as flags of a folder say."""

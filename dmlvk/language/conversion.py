@@ -17,8 +17,8 @@ from dmlvk.language.folder import ModelFolder
 from dmlvk.language.gguf_source import GgufSource
 from dmlvk.language.gguf_tokenizer import GgufTokenizer
 from dmlvk.language.hub_source import HubSource
-from dmlvk.language.model_graph import DATA
 from dmlvk.language.source import Source
+from dmlvk.language.weight_nodes import DATA
 from dmlvk.support.files import checked_path
 
 

@@ -10,7 +10,8 @@ import onnx
 from onnx import TensorProto, helper
 
 from dmlvk.language.architectures import DeltaRule
-from dmlvk.language.model_graph import MICROSOFT, ModelGraph
+from dmlvk.language.model_graph import ModelGraph
+from dmlvk.language.weight_nodes import MICROSOFT
 from dmlvk.language.weights import Matrix, Numbers
 
 POSITIONS = "logit_positions"
@@ -63,21 +64,10 @@ class DecoderGraph(ModelGraph):
             more["softcap"] = decoder.attention_cap
         if kind.angles is not None:
             more |= {"do_rotary": 1, "rotary_interleaved": int(self._source.has_pairs)}
-        attended = f"{own}.attended"
-        self._nodes.append(
-            helper.make_node(
-                "GroupQueryAttention",
-                inputs,
-                [attended, *(f"present.{layer}.{part}" for part in ("key", "value") if kind.source is None)],
-                name=f"{own}.attention",
-                domain=MICROSOFT,
-                num_heads=decoder.heads,
-                kv_num_heads=kind.key_heads,
-                scale=float(decoder.scale),
-                **more,
-            )
-        )
-        return attended
+        more |= {"num_heads": decoder.heads, "kv_num_heads": kind.key_heads, "scale": float(decoder.scale)}
+        caches = [f"present.{layer}.{part}" for part in ("key", "value") if kind.source is None]
+        outputs = [f"{own}.attended", *caches]
+        return self._several("GroupQueryAttention", inputs, outputs, f"{own}.attention", MICROSOFT, **more)[0]
 
     def _operands(self, layer: int, normed: str) -> list[str]:
         """Queries, new keys and values, and the caches with those before."""
@@ -97,11 +87,8 @@ class DecoderGraph(ModelGraph):
         decoder, own, taps = self._decoder, f"blk.{layer}.shortconv", self._decoder.layers[layer].taps
         hidden = decoder.hidden
         wide = self._biased(normed, self._weights(f"blk.{layer}", "shortconv.in_proj", 3 * hidden, hidden))
-        parts, sizes = (
-            [f"{own}.{part}" for part in ("before", "behind", "x")],
-            self._constant("thirds", np.array([hidden] * 3)),
-        )
-        self._nodes.append(helper.make_node("Split", [wide, sizes], parts, name=f"{own}.parts", axis=-1))
+        parts = [f"{own}.{part}" for part in ("before", "behind", "x")]
+        self._split(wide, [hidden] * 3, "thirds", parts, f"{own}.parts")
         gated = self._node("Mul", [parts[0], parts[2]], f"{own}.gated")
         bias = self._source.vector(f"{own}.conv.bias", hidden) if "shortconv.out_proj" in decoder.biases else None
         back = self._causal(layer, f"{own}.conv", gated, self._source.taps(f"{own}.conv.weight", hidden, taps), bias)
@@ -115,16 +102,9 @@ class DecoderGraph(ModelGraph):
         new = self._node("Transpose", [operand], f"{own}.new", perm=[0, 2, 1])
         inputs = [new, self._constant(f"{own}.weight", taps[:, None, :])]
         inputs += ["" if bias is None else self._constant(f"{own}.bias", bias), f"past_conv.{layer}"]
-        made = helper.make_node(
-            "CausalConvWithState",
-            inputs,
-            [f"{own}.convolved", f"present_conv.{layer}"],
-            name=f"{own}.convolution",
-            domain=MICROSOFT,
-            activation=activation,
-        )
-        self._nodes.append(made)
-        return self._node("Transpose", [f"{own}.convolved"], f"{own}.back", perm=[0, 2, 1])
+        outputs, name = [f"{own}.convolved", f"present_conv.{layer}"], f"{own}.convolution"
+        made = self._several("CausalConvWithState", inputs, outputs, name, MICROSOFT, activation=activation)
+        return self._node("Transpose", made[:1], f"{own}.back", perm=[0, 2, 1])
 
     def _delta(self, layer: int, normed: str) -> str:
         """Convolved queries, keys and values by the gated delta rule; what heads give is normalized, and gated."""
@@ -136,22 +116,17 @@ class DecoderGraph(ModelGraph):
         taps = source.taps(f"{own}.ssm_conv1d.weight", sum(sizes), decoder.layers[layer].taps)
         made = self._causal(layer, f"{own}.ssm_conv1d", wide, taps, None, "silu")
         parts = [f"{own}.delta.{part}" for part in ("queries", "keys", "values")]
-        split = [made, self._constant("delta.sizes", np.array(sizes))]
-        self._nodes.append(helper.make_node("Split", split, parts, name=f"{own}.delta.parts", axis=-1))
+        self._split(made, sizes, "delta.sizes", parts, f"{own}.delta.parts")
         query, key = (self._of_length_one(part, delta) for part in parts[:2])
-        states = [f"{way}_recurrent.{layer}" for way in ("past", "present")]
-        attended = f"{own}.delta.attended"
-        self._nodes.append(
-            helper.make_node(
-                "LinearAttention",
-                [query, key, parts[2], states[0], *self._delta_gates(own, normed, delta)],
-                [attended, states[1]],
-                name=f"{own}.delta",
-                domain=MICROSOFT,
-                q_num_heads=delta.heads if delta.is_tiled else delta.key_heads,
-                kv_num_heads=delta.heads,
-                scale=delta.size**-0.5,
-            )
+        attended, _ = self._several(
+            "LinearAttention",
+            [query, key, parts[2], f"past_recurrent.{layer}", *self._delta_gates(own, normed, delta)],
+            [f"{own}.delta.attended", f"present_recurrent.{layer}"],
+            f"{own}.delta",
+            MICROSOFT,
+            q_num_heads=delta.heads if delta.is_tiled else delta.key_heads,
+            kv_num_heads=delta.heads,
+            scale=delta.size**-0.5,
         )
         weights = self._constant(f"{own}.ssm_norm.weight", source.vector(f"{own}.ssm_norm.weight", delta.value_size))
         inputs = [attended, weights, gate]
@@ -204,10 +179,7 @@ class DecoderGraph(ModelGraph):
             self._product(normed, beta, f"{own}.ssm_beta"),
         ]
         made = [f"{own}.delta.{part}" for part in ("decay", "rate")]
-        self._nodes.append(
-            helper.make_node("LinearAttentionGate", inputs, made, name=f"{own}.delta.both_gates", domain=MICROSOFT)
-        )
-        return made
+        return self._several("LinearAttentionGate", inputs, made, f"{own}.delta.both_gates", MICROSOFT)
 
     def _lengths(self) -> None:
         """How many tokens there are with the new ones, less one; and how many the mask has room for."""

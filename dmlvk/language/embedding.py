@@ -17,10 +17,11 @@ from dmlvk.errors import InvalidArgumentError, ModelFileError, UnsupportedError
 from dmlvk.language.architectures import Decoder, decoder_of
 from dmlvk.language.folder import JsonMembers, read_json
 from dmlvk.language.hub_source import HubSource
-from dmlvk.language.model_graph import DATA, MICROSOFT, ModelGraph
+from dmlvk.language.model_graph import ModelGraph
 from dmlvk.language.pooling import Head, embedding_head, score_head
 from dmlvk.language.source import Source
 from dmlvk.language.tokenizer import read_tokenizer, tokenized
+from dmlvk.language.weight_nodes import DATA, MICROSOFT
 from dmlvk.language.weights import Matrix, Numbers
 from dmlvk.support.files import checked_path
 

@@ -265,6 +265,18 @@ def test_errors_say_what_is_wrong(any_device: dml.Device) -> None:
         "<dmlvk.Expression a: FLOAT32 [3, 4]>: axes must be a permutation of its 2 axes; got [0, 0]",
         lambda: a.transpose(0, 0),
     )
+    with pytest.raises(invalid, match=r"^ELEMENT_WISE_ADD: .*DataType.*FLOAT32.*INT32"):
+        a + n
+    with pytest.raises(invalid, match=r"300"):
+        graph.input("u", dml.UINT8, (4,)) + 300
+    with pytest.raises(invalid, match=r"belongs to another graph"):
+        a + dml.Graph(any_device).input("z", dml.FLOAT32, (3, 4))
+
+
+def test_graphs_and_functions_say_what_is_wrong(any_device: dml.Device) -> None:
+    graph = dml.Graph(any_device)
+    a, _ = graph.input("a", dml.FLOAT32, (3, 4)), graph.input("b", dml.FLOAT32, (2, 4))
+    invalid = dml.InvalidArgumentError
     refused(invalid, "Graph.compile: no output depends on the input 'b'", lambda: graph.compile(a + 1))
     refused(invalid, "Graph.compile: needs at least one output", graph.compile)
     refused(
@@ -272,14 +284,8 @@ def test_errors_say_what_is_wrong(any_device: dml.Device) -> None:
         "Graph.input: name must be a string that no other input has; got 'a'",
         lambda: graph.input("a", dml.FLOAT32, (1,)),
     )
-    with pytest.raises(invalid, match=r"^ELEMENT_WISE_ADD: .*DataType.*FLOAT32.*INT32"):
-        a + n
-    with pytest.raises(invalid, match=r"300"):
-        graph.input("u", dml.UINT8, (4,)) + 300
     with pytest.raises(invalid, match=r"^functions\.clip\(input, min, max"):
         F.clip(a)  # type: ignore[call-arg]
-    with pytest.raises(invalid, match=r"belongs to another graph"):
-        a + dml.Graph(any_device).input("z", dml.FLOAT32, (3, 4))
     with pytest.raises(AttributeError, match=r"has no 'multiply_all'"):
         F.multiply_all(a)  # type: ignore[attr-defined]
     with pytest.raises(invalid, match=r"at least one expression"):

@@ -70,16 +70,7 @@ def lower_experts(desc: ExpertProducts, target: Target) -> Program:
     (rows, columns), terms = desc.output_tensor.sizes, desc.a_tensor.sizes[1]
     matrices = desc.weight_tensor.sizes[0] // columns
     steps = _steps(desc, matrices)
-    product_desc = Gemm(
-        a_tensor=_of_four(desc.a_tensor),
-        b_tensor=TensorDesc(data_type, (1, 1, columns, terms)),
-        output_tensor=_of_four(desc.output_tensor),
-        trans_a=MatrixTransform.NONE,
-        trans_b=MatrixTransform.TRANSPOSE,
-        alpha=1.0,
-        beta=0.0,
-        fused_activation=None,
-    )
+    product_desc = _one_matrix(desc)
     product = gemm_product(product_desc)
     weights = _weights(desc, columns, terms)
     constants: dict[str, int] = {
@@ -116,6 +107,21 @@ def lower_experts(desc: ExpertProducts, target: Target) -> Program:
     zero = builder.reads.get("zero_point_tensor") or builder.reads.get("factor_tensor", scale)
     builder.launch(kernel, [left, packed, scale, zero, left, experts], [builder.writes["output_tensor"]])
     return builder.program()
+
+
+def _one_matrix(desc: ExpertProducts) -> Gemm:
+    """The product by the matrix of a single expert."""
+    columns, terms = desc.output_tensor.sizes[1], desc.a_tensor.sizes[1]
+    return Gemm(
+        a_tensor=_of_four(desc.a_tensor),
+        b_tensor=TensorDesc(desc.a_tensor.data_type, (1, 1, columns, terms)),
+        output_tensor=_of_four(desc.output_tensor),
+        trans_a=MatrixTransform.NONE,
+        trans_b=MatrixTransform.TRANSPOSE,
+        alpha=1.0,
+        beta=0.0,
+        fused_activation=None,
+    )
 
 
 def _of_four(tensor: TensorDesc) -> TensorDesc:

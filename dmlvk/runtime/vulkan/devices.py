@@ -324,11 +324,10 @@ class _ExtraFacts:
 
     def __init__(self, instance: Instance, handle: int, version: int, extensions: set[str]) -> None:
         from dmlvk.runtime.vulkan import loader
-        from dmlvk.runtime.vulkan import structures as vk
 
         self._instance, self._handle = instance, handle
-        self._modern = version >= loader.API_VERSION_1_1  # has the calls that take a chain of structures
-        self._has_budget = self._modern and "VK_EXT_memory_budget" in extensions
+        is_modern = version >= loader.API_VERSION_1_1  # has the calls that take a chain of structures
+        self._has_budget = is_modern and "VK_EXT_memory_budget" in extensions
         self.subgroup_size = self.min_subgroup_size = 0
         self.max_memory_allocation_size: int | None = None
         self.max_buffer_size: int | None = None
@@ -337,9 +336,14 @@ class _ExtraFacts:
         self.pci_address: str | None = None
         self.float_controls: tuple[str, ...] = ()
         self.subgroups_shuffle = False
-        if not self._modern:
-            self.features = _feature_names(instance.features(handle))
-            return
+        if is_modern:
+            self._read_properties(version, extensions)
+        self.features = self._all_features(version, extensions)
+
+    def _read_properties(self, version: int, extensions: set[str]) -> None:
+        from dmlvk.runtime.vulkan import loader
+        from dmlvk.runtime.vulkan import structures as vk
+
         subgroup, maintenance3 = vk.PhysicalDeviceSubgroupProperties(), vk.PhysicalDeviceMaintenance3Properties()
         identity = vk.PhysicalDeviceIDProperties()
         properties: list[vk.Extensible] = [vk.PhysicalDeviceProperties2(), subgroup, maintenance3, identity]
@@ -350,15 +354,14 @@ class _ExtraFacts:
             properties.append(made := structure())
             return made
 
+        of_1_3 = loader.API_VERSION_1_3
         driver = known(vk.PhysicalDeviceDriverProperties, "VK_KHR_driver_properties", loader.API_VERSION_1_2)
-        maintenance4 = known(vk.PhysicalDeviceMaintenance4Properties, "VK_KHR_maintenance4", loader.API_VERSION_1_3)
-        control = known(
-            vk.PhysicalDeviceSubgroupSizeControlProperties, "VK_EXT_subgroup_size_control", loader.API_VERSION_1_3
-        )
+        maintenance4 = known(vk.PhysicalDeviceMaintenance4Properties, "VK_KHR_maintenance4", of_1_3)
+        control = known(vk.PhysicalDeviceSubgroupSizeControlProperties, "VK_EXT_subgroup_size_control", of_1_3)
         # Vulkan 1.2's modules need not name the extension, but Kompute's instance is of 1.1.
         controls = known(vk.PhysicalDeviceFloatControlsProperties, "VK_KHR_shader_float_controls")
         bus = known(vk.PhysicalDevicePCIBusInfoProperties, "VK_EXT_pci_bus_info")
-        instance.fill("vkGetPhysicalDeviceProperties2", handle, *properties)
+        self._instance.fill("vkGetPhysicalDeviceProperties2", self._handle, *properties)
         self.subgroup_size = self.min_subgroup_size = subgroup.subgroupSize
         is_in_kernels = subgroup.supportedStages & _COMPUTE_STAGE != 0
         self.subgroups_shuffle = is_in_kernels and subgroup.supportedOperations & _SHUFFLES == _SHUFFLES
@@ -375,27 +378,26 @@ class _ExtraFacts:
             self.uuid = str(uuid.UUID(bytes=bytes(identity.deviceUUID)))
         if bus is not None:
             self.pci_address = f"{bus.pciDomain:04x}:{bus.pciBus:02x}:{bus.pciDevice:02x}.{bus.pciFunction:x}"
-        self.features = self._all_features(version, extensions)
 
     def _all_features(self, version: int, extensions: set[str]) -> tuple[str, ...]:
         from dmlvk.runtime.vulkan import loader
         from dmlvk.runtime.vulkan import structures as vk
 
+        if version < loader.API_VERSION_1_1:
+            return _feature_names(self._instance.features(self._handle))
         core = vk.PhysicalDeviceFeatures2()
-        optional: list[vk.Extensible] = [vk.PhysicalDevice16BitStorageFeatures()]
-        if version >= loader.API_VERSION_1_2 or "VK_KHR_8bit_storage" in extensions:
-            optional.append(vk.PhysicalDevice8BitStorageFeatures())
-        if version >= loader.API_VERSION_1_2 or "VK_KHR_shader_float16_int8" in extensions:
-            optional.append(vk.PhysicalDeviceShaderFloat16Int8Features())
-        if "VK_KHR_shader_integer_dot_product" in extensions:  # which Vulkan 1.3's shaders need not name, but Kompute's
-            optional.append(vk.PhysicalDeviceShaderIntegerDotProductFeatures())
-        # The same holds for what cooperative matrices need.
-        if "VK_KHR_vulkan_memory_model" in extensions:
-            optional.append(vk.PhysicalDeviceVulkanMemoryModelFeatures())
-        if "VK_KHR_cooperative_matrix" in extensions:
-            optional.append(vk.PhysicalDeviceCooperativeMatrixFeatures())
-        if "VK_KHR_shader_bfloat16" in extensions:
-            optional.append(vk.PhysicalDeviceShaderBfloat16Features())
+        is_of_1_2 = version >= loader.API_VERSION_1_2
+        known: list[tuple[type[vk.Extensible], str, bool]] = [
+            (vk.PhysicalDevice16BitStorageFeatures, "VK_KHR_16bit_storage", True),
+            (vk.PhysicalDevice8BitStorageFeatures, "VK_KHR_8bit_storage", is_of_1_2),
+            (vk.PhysicalDeviceShaderFloat16Int8Features, "VK_KHR_shader_float16_int8", is_of_1_2),
+            # Vulkan 1.3's shaders need not name these, but Kompute's.
+            (vk.PhysicalDeviceShaderIntegerDotProductFeatures, "VK_KHR_shader_integer_dot_product", False),
+            (vk.PhysicalDeviceVulkanMemoryModelFeatures, "VK_KHR_vulkan_memory_model", False),
+            (vk.PhysicalDeviceCooperativeMatrixFeatures, "VK_KHR_cooperative_matrix", False),
+            (vk.PhysicalDeviceShaderBfloat16Features, "VK_KHR_shader_bfloat16", False),
+        ]
+        optional = [structure() for structure, name, is_core in known if is_core or name in extensions]
         self._instance.fill("vkGetPhysicalDeviceFeatures2", self._handle, core, *optional)
         names = [name for structure in optional for name in _true_members(structure)]
         return _feature_names(core.features) + tuple(names)
