@@ -310,6 +310,23 @@ def awq(weights: Any, random_: Any) -> tuple[dict[str, Any], Any]:
     return made | {"scales": parts["scales"]}, values
 
 
+def test_tables_that_are_larger_than_a_buffer_are_read_in_parts(
+    tmp_path: Path, device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_llama(tmp_path / "model.gguf")
+    logits = []
+    for limit in (None, 5000):
+        if limit is not None:
+            for place in ("movement", "quantized"):
+                monkeypatch.setattr(f"dmlvk.onnx.nodes.operators.{place}.largest_operand", lambda node: 5000)
+        with LanguageModel(tmp_path / "model.gguf", device, max_length=32) as model:
+            logits.append(model.logits(PROMPT).numpy().tobytes())
+            assert {node.reason for node in model._session.partition if node.place != "device"} <= {
+                "counts, before each run"
+            }
+    assert logits[0] == logits[1]
+
+
 @pytest.mark.parametrize("way", ["fp8 blocks", "fp8 tensor", "gptq", "gptq 8", "gptq desc_act", "awq"])
 def test_packed_matrices_are_multiplied_as_what_they_stand_for(tmp_path: Path, device: dml.Device, way: str) -> None:
     torch = pytest.importorskip("torch")

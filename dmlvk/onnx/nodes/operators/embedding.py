@@ -8,6 +8,7 @@ import numpy as np
 from onnx import TensorProto
 
 from dmlvk.onnx.nodes.assembly import New
+from dmlvk.onnx.nodes.operators.movement import gathered_of_parts, is_beyond_a_buffer
 from dmlvk.onnx.nodes.operators.normalization import layer_normalized, normalized
 from dmlvk.onnx.nodes.operators.quantized import has_minima, meaning
 from dmlvk.onnx.nodes.operators.reduction import reduced
@@ -26,6 +27,8 @@ def rows(node: Node, table: Tensor, indices: Tensor) -> Tensor:
     """The rows of a matrix that numbers name: the numbers' shape, and the columns."""
     if table.rank != 2 or indices.element not in _INTEGERS:
         raise NotOnDevice(f"rows of {list(table.shape)} by {element_name(indices.element)}")
+    if is_beyond_a_buffer(node, table):
+        return gathered_of_parts(node, table, indices).viewed((*indices.shape, table.shape[1]))
     flat = node.packed(indices).viewed((1, math.prod(indices.shape)))
     made = node.apply("GATHER", input_tensor=table, indices_tensor=flat, axis=0, index_dimensions=1)
     return made.viewed((*indices.shape, table.shape[1]))

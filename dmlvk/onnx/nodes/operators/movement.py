@@ -252,9 +252,8 @@ def gather(node: Node) -> None:
     tensor, indices = node.tensor(0), _indices(node, 1)
     axis = node.axis(node.integer("axis"), tensor.rank)
     _check_known(node, 1, tensor.shape[axis])
-    is_large = tensor.source.size_in_bytes > largest_operand(node) and tensor.source.array is not None
-    if is_large and tensor.is_packed and axis == 0 and tensor.rank > 1:
-        node.set(_gathered_of_parts(node, tensor, indices).viewed((*indices.shape, *tensor.shape[1:])))
+    if axis == 0 and tensor.rank > 1 and is_beyond_a_buffer(node, tensor):
+        node.set(gathered_of_parts(node, tensor, indices).viewed((*indices.shape, *tensor.shape[1:])))
         return
     if indices.rank or tensor.is_packed or is_dynamic((*tensor.shape, *tensor.strides)):
         node.set(_gathered(node, tensor, indices, axis))
@@ -280,7 +279,13 @@ def _gathered(node: Node, tensor: Tensor, indices: Tensor, axis: int) -> Tensor:
     return made.viewed(shape)
 
 
-def _gathered_of_parts(node: Node, table: Tensor, indices: Tensor) -> Tensor:
+def is_beyond_a_buffer(node: Node, table: Tensor) -> bool:
+    """Whether a table is a constant that is larger than what a kernel may be given, and can be taken in parts."""
+    source = table.source
+    return source.array is not None and table.is_packed and source.size_in_bytes > largest_operand(node)
+
+
+def gathered_of_parts(node: Node, table: Tensor, indices: Tensor) -> Tensor:
     """Slices of a constant that is larger than what a kernel may be given: of each part one, of which the right counts.
 
     Returns:
