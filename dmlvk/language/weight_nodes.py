@@ -32,11 +32,6 @@ def packing(weights: Matrix) -> dict[str, int]:
     return {"bits": weights.bits, "block_size": weights.block, **zero}
 
 
-def _packing_with_minima(weights: Matrix) -> dict[str, int]:
-    """The same where minima lie beside scales and factors."""
-    return {**packing(weights), **({} if weights.minima is None else {"minima": 1})}
-
-
 class WeightNodes:
     """Nodes and constants, as they are put together.
 
@@ -67,7 +62,7 @@ class WeightNodes:
 
     def _product(self, operand: str, weights: Matrix, name: str) -> str:
         is_for_others = self._source.is_for_others
-        has_minima = weights.minima is not None and not is_for_others
+        has_minima = weights.has_pairs and not is_for_others
         numbers, scales, factors = self._matrix(name, weights, has_minima=has_minima)
         if weights.scales is None:
             inputs = [operand, numbers]
@@ -79,13 +74,13 @@ class WeightNodes:
             )
         inputs = [operand, numbers, scales, *(["", "", "", factors] if factors else [])]
         members = {"K": weights.columns, "N": weights.rows, **packing(weights)}
-        if not is_for_others:
-            members |= _packing_with_minima(weights)
-            return self._node("MatMulNBits", inputs, f"{name}.product", domain=DMLVK, **members)
-        if not members.pop("zero_point"):
+        if has_minima:
+            return self._node("MatMulNBits", inputs, f"{name}.product", domain=DMLVK, minima=1, **members)
+        if is_for_others and not members.pop("zero_point"):
             width = math.ceil(weights.numbers.shape[1] * weights.bits / 8)
             inputs.append(self._constant(f"{name}.zero_points", np.zeros((weights.rows, width), np.uint8)))
-        product = self._node("MatMulNBits", inputs, f"{name}.product", domain=MICROSOFT, **members)
+        domain = MICROSOFT if is_for_others else DMLVK
+        product = self._node("MatMulNBits", inputs, f"{name}.product", domain=domain, **members)
         if weights.minima is None:
             return product
         less = self._less(operand, weights.minima, weights.block, name)
@@ -124,8 +119,9 @@ class WeightNodes:
         numbers, scales, factors = self._matrix(name, table, has_minima=table.minima is not None)
         if table.scales is None:
             return self._node("Gather", [numbers, "input_ids"], made, axis=0)
-        inputs, packing = [numbers, "input_ids", scales, factors], _packing_with_minima(table)
-        return self._node("GatherNBits", inputs, made, domain=DMLVK, K=table.columns, **packing)
+        members = packing(table) | ({} if table.minima is None else {"minima": 1})
+        inputs = [numbers, "input_ids", scales, factors]
+        return self._node("GatherNBits", inputs, made, domain=DMLVK, K=table.columns, **members)
 
     def _embedded_by_onnx(self, table: Matrix, name: str, made: str) -> str:
         """The same by ONNX's own operators."""

@@ -78,6 +78,11 @@ class Matrix:
         parts = [each.reshape(self.rows, -1) for each in (self.numbers, self.high) if each is not None]
         return np.concatenate(parts, axis=1) if len(parts) > 1 else self.numbers
 
+    @property
+    def has_pairs(self) -> bool:
+        """Whether blocks have minima, which lie beside scales as operators have them."""
+        return self.minima is not None and self.scales is not None and self.scales.dtype == np.float16
+
     def pairs(self) -> tuple[Numbers, Numbers | None]:
         """Scales and factors as operators have them where blocks have minima: that of the minimum behind each.
 
