@@ -340,7 +340,6 @@ def _gemma3(common: _Common) -> Decoder:
         theta=1e6,
         has_head_norms=True,
         has_post_norms=True,
-        attention_cap=source.number("attn_logit_softcapping", 0.0),
         logit_cap=source.number("final_logit_softcapping", 0.0),
         local=lambda layer: (layer + 1) % pattern != 0,
         has_local_angles=True,
@@ -413,7 +412,7 @@ def _both_ways(source: Source) -> dict[str, Any]:
 
 
 def _phi3(common: _Common) -> Decoder:
-    return common.decoder(is_joined=True)
+    return common.decoder(epsilon=1e-5, is_joined=True)
 
 
 def _granite(common: _Common) -> Decoder:
@@ -438,10 +437,10 @@ def _lfm2(common: _Common) -> Decoder:
     """Most layers have a short convolution over gated channels instead of attention (modeling_lfm2.py)."""
     source = common.source
     taps, is_attention = source.whole("shortconv.l_cache", 3, least=2, most=64), source.attending(common.count)
-    inner = source.whole("feed_forward_length")
+    inner, each = source.whole("feed_forward_length"), source.whole("block_multiple_of", 256)
+    share = source.number("block_ffn_dim_multiplier", 1.0)
     if source.flag("block_auto_adjust_ff_dim"):
-        each = source.whole("block_multiple_of", 256)
-        inner = int(source.number("block_ffn_dim_multiplier", 1.0) * (2 * inner // 3))
+        inner = int(share * (2 * inner // 3))
         inner = -(-inner // each) * each
     mixture = _experts(common, is_optional=True, **_of_sigmoids(source))
     made = common.decoder(theta=1e6, epsilon=1e-5, has_head_norms=True, feed_forward=inner, mixture=mixture)

@@ -162,12 +162,18 @@ _LAYERS = dict.fromkeys(("bert", "xlm-roberta"), "encoder.layer")
 """What stands before the number of a layer, where it is not ``model.layers``."""
 
 _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    **{name: {"attention_multiplier": 1.0} for name in ("granite", "granitemoe")},
+    **{name: {"max_window_layers": 28} for name in ("qwen2", "qwen3")},
+    "gemma2": {"query_pre_attn_scalar": 256},
     "gemma3_text": {
         **{"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "vocab_size": 262208},
-        **{"max_position_embeddings": 131072, "query_pre_attn_scalar": 256},
-    }
+        **{"max_position_embeddings": 131072, "query_pre_attn_scalar": 256, "sliding_window": 4096},
+    },
 }
-"""What folders of models for pictures and text do not say, as transformers' configuration has it."""
+"""What folders, of models for pictures and text above all, do not say, as transformers' configuration has it."""
+
+_NOTHING = frozenset({"attn_logit_softcapping", "final_logit_softcapping", "sliding_window"})
+"""Fields that are 0 where they are null, and have a value of their own where they are missing."""
 
 _OF_ALL_LAYERS = {"head_dim": "global_head_dim", "num_key_value_heads": "num_global_key_value_heads"}
 """What older folders of Gemma 4 call fields of layers that see all keys."""
@@ -285,8 +291,9 @@ class HubSource(Source):
         if name == "attention.sliding_window" and self._values.get("use_sliding_window", True) is False:
             self._read.add("sliding_window")
             return None
-        self._read.add(self.named(name))
-        return self._values.get(self.named(name))
+        own = self.named(name)
+        self._read.add(own)
+        return 0 if own in _NOTHING and own in self._values and self._values[own] is None else self._values.get(own)
 
     def _key_heads(self) -> Any:
         """Layers that see all keys may have another number of heads."""
@@ -445,12 +452,10 @@ class HubSource(Source):
 
 def _of_text(config: JsonMembers) -> Mapping[str, Any]:
     """The fields of a model for text; of one for pictures, too, those of its part for text."""
-    if "text_config" not in config.values:
-        return _of_all_layers(config)
-    inner = _of_all_layers(config.inside("text_config"))
-    shared = {name: value for name, value in config.values.items() if name in ("eos_token_id", "tie_word_embeddings")}
-    kind = inner.get("model_type")
-    return {**(_DEFAULTS.get(kind, {}) if isinstance(kind, str) else {}), **shared, **inner}
+    inner = config.inside("text_config") if "text_config" in config.values else config
+    shared = {name: config.values[name] for name in ("eos_token_id", "tie_word_embeddings") if name in config.values}
+    kind = inner.values.get("model_type")
+    return {**(_DEFAULTS.get(kind, {}) if isinstance(kind, str) else {}), **shared, **_of_all_layers(inner)}
 
 
 def _of_all_layers(config: JsonMembers) -> Mapping[str, Any]:
@@ -465,8 +470,8 @@ def _of_all_layers(config: JsonMembers) -> Mapping[str, Any]:
         return values
     wanted = [str(layer) for layer, kind in enumerate(kinds) if kind == "full_attention"]
     own = config.inside("per_layer_config")
-    fields = [own.inside(layer).values for layer in wanted]
-    if set(own.values) != set(wanted) or any(
+    fields = [own.inside(layer, default={}).values for layer in wanted]
+    if not set(own.values) <= set(wanted) or any(
         each != fields[0] or not _OF_ALL_LAYERS.keys() >= each.keys() for each in fields
     ):
         raise UnsupportedError(
@@ -474,6 +479,7 @@ def _of_all_layers(config: JsonMembers) -> Mapping[str, Any]:
             "full_attention, and nothing else"
         )
     del values["per_layer_config"]
+    values["global_head_dim"] = values.get("head_dim", 256)
     return values | {_OF_ALL_LAYERS[name]: value for each in fields for name, value in each.items()}
 
 

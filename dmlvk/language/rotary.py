@@ -120,7 +120,7 @@ def _yarn(scaling: _Scaling, steps: Numbers) -> Rotary:
     if scaling.values.get("truncate", True):
         low, high = math.floor(low), math.ceil(high)
     low, high = max(low, 0), min(high, scaling.size - 1)
-    share = 1 - np.clip((np.arange(scaling.size // 2) - low) / max(high - low, 1e-3), 0, 1)
+    share = 1 - np.clip((np.arange(scaling.size // 2) - low) / (high - low or 1e-3), 0, 1)
     size = scaling.values.get("attention_factor")
     if size is None:
         wide, wide_all = scaling.number("mscale", 0.0, 0.0), scaling.number("mscale_all_dim", 0.0, 0.0)
