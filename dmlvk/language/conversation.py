@@ -67,7 +67,7 @@ class Conversation:
         self._answer = own
         self.messages[:] = said
         try:
-            tokens = self._model.encode(self.prompt())
+            tokens = self._model.encode(self.prompt(), is_whole=not self._model.folder.chat_template)
             if len(tokens) >= self._model.max_length:
                 raise InvalidArgumentError(
                     f"{self._model.folder.path}: the conversation has {len(tokens)} tokens; there is room for "

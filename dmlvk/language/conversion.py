@@ -17,6 +17,7 @@ from dmlvk.language.folder import ModelFolder
 from dmlvk.language.gguf_source import GgufSource
 from dmlvk.language.gguf_tokenizer import GgufTokenizer
 from dmlvk.language.hub_source import HubSource
+from dmlvk.language.sentencepiece_file import piece_file
 from dmlvk.language.source import Source
 from dmlvk.language.weight_nodes import DATA
 from dmlvk.support.files import checked_path
@@ -86,6 +87,9 @@ def _convert(path: Path, folder: Path, quantize: int) -> None:
         return
     hub = HubSource(path)
     hub.quantize = quantize
+    if not os.path.isfile(path / "tokenizer.json") and os.path.isfile(path / "tokenizer.model"):
+        tokens = GgufTokenizer.of(GgufSource([piece_file(path / "tokenizer.model")]))
+        (folder / "tokenizer.json").write_text(tokens.tokenizer(), encoding="utf-8")
     decoder = _write_model(hub, folder)
     _write_json(folder / "genai_config.json", _genai_config(decoder, hub.roles(), hub.search()))
 

@@ -17,9 +17,6 @@ _CONFIG = "genai_config.json"
 _TOKENIZER = "tokenizer.json"
 _TOKENIZER_CONFIG = "tokenizer_config.json"
 _TEMPLATE = "chat_template.jinja"
-_PLAIN = "{{ bos_token }}{% for message in messages %}{{ message['content'] }}{% endfor %}"
-"""What stands for the template of a model that has none and wants its first token."""
-
 _ATTENTIONS = ("full_attention", "sliding_attention")
 _LAYERS = (*_ATTENTIONS, "conv", "linear_attention")
 _STATES = ("conv", "recurrent")
@@ -121,7 +118,8 @@ class ModelFolder:
             raise UnsupportedError(f"{folder / _CONFIG}: only models of one decoder for text are run")
         decoder, search = model.inside("decoder"), config.inside("search", default={})
         texts = named if os.path.isdir(named) else folder
-        if not os.path.isfile(texts / _TOKENIZER):
+        tokenizer = next((each / _TOKENIZER for each in (texts, folder) if os.path.isfile(each / _TOKENIZER)), None)
+        if tokenizer is None:
             raise ModelFileError(f"{texts}: has no {_TOKENIZER}, without which texts are no tokens")
         name = decoder.text("filename")
         file = folder / name  # which may be a link: caches of downloads consist of them
@@ -132,7 +130,7 @@ class ModelFolder:
         return cls(
             named,
             file,
-            texts / _TOKENIZER,
+            tokenizer,
             converted is not None,
             _names(decoder),
             decoder.whole("num_hidden_layers"),
@@ -232,8 +230,6 @@ def _tokenizer_facts(folder: Path) -> tuple[dict[str, str], str]:
         template = next(named, {}).get("template", "")
     if os.path.isfile(folder / _TEMPLATE):
         template = _text(folder / _TEMPLATE)
-    if not template and values.get("add_bos_token") is True and "bos_token" in tokens:
-        template = _PLAIN
     if not isinstance(template, str):
         raise ModelFileError(f"{file}: chat_template must be a text; got {type(template).__name__}")
     return tokens, template

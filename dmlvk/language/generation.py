@@ -132,8 +132,11 @@ class LanguageModel:
         device: Device = self._session.device
         return device
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, *, is_whole: bool = False) -> list[int]:
         """A text's tokens; those that stand for no text are found by their names.
+
+        Args:
+            is_whole: whether those that the tokenizer has around whole texts come with them, as one that begins a text.
 
         Raises:
             InvalidArgumentError: it is no text, or holds what is no character, as bytes that are no UTF-8 become.
@@ -147,7 +150,7 @@ class LanguageModel:
             raise InvalidArgumentError(
                 f"{self.folder.path}: the text has {text[error.start]!a} at place {error.start}, which is no character"
             ) from error
-        return list(self._tokenized(lambda: self.tokenizer.encode(text, add_special_tokens=False).ids))
+        return list(self._tokenized(lambda: self.tokenizer.encode(text, add_special_tokens=is_whole).ids))
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of tokens, without those that stand for none.

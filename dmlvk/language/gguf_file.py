@@ -77,6 +77,13 @@ class GgufFile:
             self._file.close()
             raise
 
+    @classmethod
+    def of_fields(cls, path: Path, fields: dict[str, Any]) -> GgufFile:
+        """What another file says in fields of GGUF's names, without tensors."""
+        made = cls.__new__(cls)
+        made.path, made.fields, made.tensors = path, fields, {}
+        return made
+
     def __enter__(self) -> GgufFile:
         return self
 

@@ -135,14 +135,31 @@ class GgufTokenizer:
         ]
         is_of_pieces = self.source.text("tokenizer.ggml.model") in _OF_PIECES
         parts = self._pieces() if is_of_pieces else self._bytes()
-        made: dict[str, object] = {"version": "1.0", "truncation": None, "padding": None, "post_processor": None}
-        made |= {"added_tokens": added, **parts}
+        made: dict[str, object] = {"version": "1.0", "truncation": None, "padding": None}
+        made |= {"added_tokens": added, "post_processor": self._around(), **parts}
         text = json.dumps(made, ensure_ascii=False)
         try:
             tokenized(lambda: tokenizer_class().from_str(text))
         except ValueError as error:
             raise self.source.fault(f"its tokenizer is none: {error}") from error
         return text
+
+    def _around(self) -> dict[str, object]:
+        """What stands around a whole text: the token that begins one, or that ends one, where the file wants it."""
+        begins = self.source.text("tokenizer.ggml.model") in _OF_PIECES
+        begins |= self.source.fields.get("tokenizer.ggml.pre") in _WHOLE_WORDS
+        numbers = {"bos": self.begin, "eos": self.ends[0]}
+        wanted = {
+            role: self.source.fields.get(f"tokenizer.ggml.add_{role}_token", begins and role == "bos") is True
+            for role in numbers
+        }
+        named = {role: self.tokens[number] for role, number in numbers.items() if wanted[role]}
+        parts: list[dict[str, object]] = [{"Sequence": {"id": "A", "type_id": 0}}]
+        for role, token in named.items():
+            parts.insert(len(parts) * (role == "eos"), {"SpecialToken": {"id": token, "type_id": 0}})
+        tokens = {token: {"id": token, "ids": [numbers[role]], "tokens": [token]} for role, token in named.items()}
+        pair = [*parts, {"Sequence": {"id": "B", "type_id": 0}}]
+        return {"type": "TemplateProcessing", "single": parts, "pair": pair, "special_tokens": tokens}
 
     def _bytes(self) -> dict[str, Any]:
         """What merges bytes as the file's merges say."""
@@ -190,7 +207,8 @@ class GgufTokenizer:
     def _merges_of_scores(self, vocabulary: Mapping[str, int]) -> list[list[str]]:
         """Of all neighbours that together are a piece, those of the best score are merged first.
 
-        Merges with a rank are the same, as transformers has them (convert_slow_tokenizer.py).
+        Of equals SentencePiece takes the ones that come first in a text. Ranks, which are no more than an order, do the
+        same where longer pieces go on first, as transformers has it (convert_slow_tokenizer.py).
         """
         scores = self.source.field("tokenizer.ggml.scores")
         if not isinstance(scores, np.ndarray) or len(scores) != len(self.tokens) or not np.isfinite(scores).all():
@@ -202,8 +220,8 @@ class GgufTokenizer:
             for place in range(1, len(token)):
                 left, right = token[:place], token[place:]
                 if left in vocabulary and right in vocabulary:
-                    merges.append((-score, vocabulary[left], vocabulary[right], left, right))
-        merges.sort()
+                    merges.append((-score, -place, len(left) - len(token), left, right))
+        merges.sort(key=lambda merge: merge[:3])
         return [[left, right] for *_, left, right in merges]
 
     def roles(self) -> dict[str, object]:
@@ -219,7 +237,6 @@ class GgufTokenizer:
         made: dict[str, object] = {
             "bos_token": self.tokens[self.begin],
             "eos_token": self.tokens[self.ends[0]],
-            "add_bos_token": bool(self.source.fields.get("tokenizer.ggml.add_bos_token", False) is True),
         }
         if "tokenizer.chat_template" in self.source.fields:
             made["chat_template"] = self.source.text("tokenizer.chat_template")

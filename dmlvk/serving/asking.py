@@ -87,7 +87,7 @@ class Reader:
             text = chat_prompt(self._model.folder, messages, **tools.for_template())
         except ModelFileError as error:
             raise invalid(f"messages: {error}", "messages") from error
-        prompt = self._encoded(text, "messages")
+        prompt = self._encoded(text, "messages", is_whole=not self._model.folder.chat_template)
         top = fields.whole("top_logprobs", None, 0, MOST_TOP)
         likeliest = (top or 0) if fields.flag("logprobs") else None
         if likeliest is None and top is not None:
@@ -175,7 +175,7 @@ class Reader:
         made = []
         for each in listed:
             if isinstance(each, str):
-                made.append(self._encoded(each, "prompt"))
+                made.append(self._encoded(each, "prompt", is_whole=True))
             elif isinstance(each, list) and each and all(type(token) is int for token in each):
                 outside = next((token for token in each if not 0 <= token < self._model.folder.vocabulary), None)
                 if outside is not None:
@@ -185,9 +185,9 @@ class Reader:
                 raise fields.fault("prompt", "a text, a list of tokens, or a list of such")
         return made
 
-    def _encoded(self, text: str, param: str) -> list[int]:
+    def _encoded(self, text: str, param: str, *, is_whole: bool) -> list[int]:
         try:
-            tokens = self._model.encode(text)
+            tokens = self._model.encode(text, is_whole=is_whole)
         except (InvalidArgumentError, ModelFileError) as error:
             raise invalid(f"{param}: {str(error).removeprefix(f'{self._model.folder.path}: ')}", param) from error
         if not tokens:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import os
 import random
@@ -18,15 +17,11 @@ import gguf
 import numpy as np
 import pytest
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from tokenizers import Tokenizer
 
 import dmlvk as dml
 from dmlvk.language import LanguageModel, Sampling, convert_gguf
 from dmlvk.language.architectures import decoder_of
 from dmlvk.language.gguf_blocks import BLOCKS, matrix
-from dmlvk.language.gguf_file import GgufFile
-from dmlvk.language.gguf_source import GgufSource
-from dmlvk.language.gguf_tokenizer import GgufTokenizer
 from dmlvk.language.hub_source import HubSource
 from dmlvk.language.templates import rendered
 from tests.effort import IS_QUICK
@@ -35,17 +30,6 @@ from tests.language.small_llama import HEADS, KEY_HEADS, LAYERS, byte_tokens, ra
 from tests.language.small_models import CASES, write_gguf, write_hub_folder
 
 PROMPT = [70, 80, 90, 100, 110, 75] * 4 + [33]
-
-TEXTS = (
-    *(
-        "",
-        " ",
-        "Hello, World!  It's 1234567 o'clock.\r\n\r\n\tI'LL  go",
-        "日本語とĳ e\u0301 \u00e9 ſ K",
-        "a\n\n\nb   c\u3000d",
-    ),
-    *("👩‍👩‍👧 naïve --x=3.14 <table>  x", "\u2581▁ \u200b\x00 ²Ⅷ ǅ", "<|start|>user\n ab ab<|end|>", "นี่ที่ .्a ि"),
-)
 
 
 def llama_in_float64(tensors: dict[str, Any], tokens: list[int]) -> Any:
@@ -82,14 +66,6 @@ def llama_in_float64(tensors: dict[str, Any], tokens: list[int]) -> Any:
         gate, up = product(normed, f"{own}.ffn_gate"), product(normed, f"{own}.ffn_up")
         x = x + product(gate / (1 + np.exp(-gate)) * up, f"{own}.ffn_down")
     return product(norm(x[-1], "output_norm"), "output" if "output.weight" in tensors else "token_embd")
-
-
-def random_texts(count: int) -> list[str]:
-    """Texts of words, marks and any characters."""
-    choose = random.Random(0)
-    parts = [*(text for text in TEXTS if text), *"ab 1é\n\t.'", "  ", "'s", "\r\n", "12", "\U0001f600"]
-    made = ["".join(choose.choice(parts) for _ in range(choose.randint(0, 9))) for _ in range(count)]
-    return [*TEXTS, *made, *("".join(chr(choose.randrange(0xD800)) for _ in range(9)) for _ in range(count))]
 
 
 @pytest.mark.parametrize("kind", BLOCKS)
@@ -252,104 +228,6 @@ def test_of_a_model_for_pictures_the_part_for_text_is_run(tmp_path: Path, name: 
         expected = reference(torch.tensor([PROMPT])).logits[0, -1].numpy()
     with LanguageModel(tmp_path, max_length=32) as model:
         np.testing.assert_allclose(model.logits(PROMPT).numpy()[0], expected, atol=1e-5)
-
-
-def tokenizer_of(fields: dict[str, Any], path: Path, name: str = "model") -> Any:
-    """The tokenizer of a GGUF file with these fields, of a model of this name."""
-    writer = gguf.GGUFWriter(path, "llama")
-    writer.add_name(name)
-    for field, value in fields.items():
-        add: Any = {bool: writer.add_bool, int: writer.add_uint32, str: writer.add_string}.get(
-            type(value), writer.add_array
-        )
-        add(f"tokenizer.ggml.{field}", value)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.close()
-    with GgufFile(path) as file:
-        return Tokenizer.from_str(GgufTokenizer.of(GgufSource([file])).tokenizer())
-
-
-@pytest.mark.parametrize("cut", ["qwen2", "qwen35", "gpt-2"])
-def test_tokenizers_that_merge_bytes_are_those_of_transformers(tmp_path: Path, cut: str) -> None:
-    transformers = pytest.importorskip("transformers")
-    letters = byte_tokens()[3:-1]
-    pairs = [(a, b) for a in "Ġabceilntorse" for b in "abcdeilntorse12."] + [("1", "2"), ("Ċ", "Ċ"), ("č", "Ċ")]
-    tokens = [*letters, *dict.fromkeys(a + b for a, b in pairs)]
-    kinds = {"qwen2": transformers.Qwen2Tokenizer, "gpt-2": transformers.GPT2Tokenizer}
-    kind = kinds.get(cut, transformers.Qwen3_5Tokenizer)
-    theirs = kind(vocab={token: number for number, token in enumerate(tokens)}, merges=list(dict.fromkeys(pairs)))
-    fields = {"model": "gpt2", "pre": cut, "tokens": tokens, "token_type": [1] * len(tokens), "eos_token_id": 0}
-    fields["merges"] = [f"{a} {b}" for a, b in dict.fromkeys(pairs)]
-    own = tokenizer_of(fields, tmp_path / "model.gguf")
-    for text in random_texts(300):
-        assert own.encode(text).ids == theirs._tokenizer.encode(text, add_special_tokens=False).ids, repr(text)
-        if cut == "gpt-2":
-            assert own.decode(own.encode(text).ids, skip_special_tokens=False) == text
-
-
-@pytest.mark.parametrize("has_prefix", [True, False])
-def test_pieces_of_the_best_score_are_merged_first(tmp_path: Path, has_prefix: bool) -> None:
-    choose = random.Random(1)
-    pieces = ["".join(choose.choice("\u2581abcot") for _ in range(choose.randint(2, 4))) for _ in range(60)]
-    plain = list(dict.fromkeys([*pieces, *"\u2581abcotHelW"]))
-    bytes_ = [f"<0x{byte:02X}>" for byte in range(256)]
-    tokens, kinds = ["<unk>", "<s>", "</s>", *bytes_, "<table>", *plain], [2, 3, 3, *[6] * 256, 4, *[1] * len(plain)]
-    scores = [0.0] * 260 + [-float(rank) for rank in choose.sample(range(99), len(plain))]
-    fields = {"model": "llama", "tokens": tokens, "token_type": kinds, "scores": scores, "eos_token_id": 2}
-    fields |= {"add_space_prefix": has_prefix, "unknown_token_id": 0}
-    own = tokenizer_of(fields, tmp_path / "model.gguf")
-    numbers = {piece: 260 + place for place, piece in enumerate(plain)}
-
-    def merged(text: str) -> list[int]:
-        """Kudo and Richardson's way (sentencepiece, bpe_model.cc): the best pair of neighbours, the first of equals."""
-        parts = list(text.replace(" ", "\u2581"))
-        while True:
-            pairs = ["".join(pair) for pair in itertools.pairwise(parts)]
-            best = max((scores[numbers[pair]] for pair in pairs if pair in numbers), default=None)
-            if best is None:
-                break
-            place = next(at for at, pair in enumerate(pairs) if pair in numbers and scores[numbers[pair]] == best)
-            parts[place : place + 2] = [pairs[place]]
-        return [
-            one for part in parts for one in ([numbers[part]] if part in numbers else [3 + b for b in part.encode()])
-        ]
-
-    for text in [*TEXTS, *("".join(choose.choice("abcot  Hel日") for _ in range(12)) for _ in range(300))]:
-        expected: list[int] = []
-        for place, segment in enumerate(text.split("<table>")):
-            expected += [259] * (place > 0) + merged(" " * (has_prefix and segment != "") + segment)
-        assert own.encode(text).ids == expected, repr(text)
-    of_phi = tokenizer_of(fields, tmp_path / "model.gguf", "Phi-3 mini")  # whose special tokens take spaces with them
-    assert of_phi.encode("a<table> \n b").ids == of_phi.encode("a<table>b").ids
-
-
-def test_pieces_are_merged_as_the_file_says(tmp_path: Path) -> None:
-    from tokenizers import decoders, models, normalizers
-
-    choose = random.Random(2)
-    plain, merges = list("\u2581abcot"), list[tuple[str, str]]()
-    while len(merges) < 60:
-        pair = choose.choice(plain), choose.choice(plain)
-        if len(piece := "".join(pair)) < 6 and piece not in plain:
-            plain.append(piece)
-            merges.append(pair)
-    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "\n", *plain]
-    fields: dict[str, Any] = {
-        "model": "gemma4",
-        "tokens": tokens,
-        "token_type": [2, 3, 3, *[6] * 256, *[1] * (len(plain) + 1)],
-    }
-    fields |= {"eos_token_id": 2, "unknown_token_id": 0, "merges": [" ".join(pair) for pair in merges]}
-    own = tokenizer_of(fields, tmp_path / "model.gguf")
-    numbers = {token: number for number, token in enumerate(tokens)}
-    theirs = Tokenizer(models.BPE(numbers, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
-    theirs.normalizer = normalizers.Replace(" ", "\u2581")
-    theirs.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()])
-    for text in [*TEXTS, *("".join(choose.choice("abcot  \nH日") for _ in range(12)) for _ in range(300))]:
-        found = own.encode(text).ids
-        assert found == theirs.encode(text).ids, repr(text)
-        assert own.decode(found) == theirs.decode(found)
 
 
 def test_a_model_in_several_files_is_one(tmp_path: Path) -> None:

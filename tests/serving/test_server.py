@@ -7,6 +7,7 @@ import http.client
 import json
 import random
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers.processors import TemplateProcessing
 
 import dmlvk as dml
 from dmlvk.language import LanguageModel
@@ -45,6 +47,24 @@ def together(server: RunningServer, requests: list[tuple[str, dict[str, Any]]]) 
     """The answers to requests of clients that ask at once."""
     with concurrent.futures.ThreadPoolExecutor(2 * SEQUENCES) as clients:
         return list(clients.map(lambda each: server.ask(*each), requests))
+
+
+def test_a_text_as_prompt_has_what_the_tokenizer_has_before_whole_texts(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    content = json.loads((tmp_path / "tokenizer.json").read_text())
+    before = TemplateProcessing(single="<|start|> $A", special_tokens=[("<|start|>", 0)])
+    content["post_processor"] = json.loads(before.__getstate__())
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with LanguageModel(tmp_path, max_length=ROOM) as model, running(model) as opened:
+        text = model.encode("xyz")
+        asked = [("xyz", [0, *text]), ([0, *text], [0, *text]), (text, text)]
+        for prompt, tokens in asked:
+            body = json.loads(opened.ask(TEXT, {"prompt": prompt, "max_tokens": 3, "receipt": True})[1])
+            assert body["choices"][0]["receipt"]["prompt"] == tokens
+            assert body["usage"]["prompt_tokens"] == len(tokens)
+        chat = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 1, "receipt": True}
+        prompt = json.loads(opened.ask("/v1/chat/completions", chat)[1])["choices"][0]["receipt"]["prompt"]
+        assert prompt[:2] == model.encode("<|start|>user")[:2], "as the template says"
 
 
 def test_the_bytes_of_an_answer_are_the_same_alone_in_company_and_on_another_device(

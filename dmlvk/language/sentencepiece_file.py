@@ -1,0 +1,127 @@
+"""SentencePiece's files (tokenizer.model), read as the fields with which GGUF files say the same.
+
+The layout is that of sentencepiece_model.proto, in Protocol Buffers' encoding (protobuf.dev, "Encoding"); types of
+pieces have the numbers of GGUF's types of tokens.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dmlvk.errors import ModelFileError, UnsupportedError
+from dmlvk.language.folder import JsonMembers, read_json
+from dmlvk.language.gguf_file import GgufFile
+from dmlvk.support.files import read_bytes
+
+_PIECES, _TRAINER, _NORMALIZER = 1, 2, 3
+_KIND, _NUMBERS = 3, {"unknown": 40, "bos": 41, "eos": 42, "padding": 43}  # In the part of the trainer
+_CHARACTERS, _PREFIX, _SPACES = 2, 3, 4  # In the part of the normalizer
+_MERGES = 2  # The kind that merges pieces, in the order of their scores
+_CONTROL, _DEFINED = 3, 4  # Types of pieces that stand for no text, and of those that are found before all others
+_WIDTHS = {1: 8, 5: 4}  # Bytes of values of a fixed size
+_VARINT, _BYTES = 0, 2
+
+
+def piece_file(path: Path) -> GgufFile:
+    """A file of pieces, with the tokens that tokenizer_config.json beside it adds, as a GGUF file without tensors.
+
+    Raises:
+        ModelFileError: one of them cannot be read, or is damaged.
+        UnsupportedError: its pieces are not merged, or texts are changed before they are cut.
+    """
+    try:
+        fields = _fields(path, read_bytes(path))
+    except (OSError, ValueError, IndexError, TypeError, AttributeError, struct.error) as error:
+        raise ModelFileError(f"{path}: is no file of SentencePiece: {error}") from error
+    beside = path.parent / "tokenizer_config.json"
+    if beside.is_file():
+        _add(fields, JsonMembers(beside, read_json(beside)))
+    return GgufFile.of_fields(path, fields)
+
+
+def _add(fields: dict[str, Any], config: JsonMembers) -> None:
+    """Tokens behind the pieces, or in their place, and which of them stand around texts."""
+    tokens, kinds = fields["tokenizer.ggml.tokens"], fields["tokenizer.ggml.token_type"].tolist()
+    added = config.inside("added_tokens_decoder", default={})
+    for name in sorted(added.values, key=lambda name: (len(name), name)):
+        token = added.inside(name)
+        if name == str(len(tokens)):
+            tokens.append("")
+            kinds.append(0)
+        elif not name.isdecimal() or int(name) >= len(tokens):
+            raise ModelFileError(f"{config.file}: added_tokens_decoder leaves out the token before {name!r:.100}")
+        tokens[int(name)] = token.text("content")
+        kinds[int(name)] = _CONTROL if token.values.get("special") is True else _DEFINED
+    scores = np.zeros(len(tokens), np.float32)
+    scores[: len(fields["tokenizer.ggml.scores"])] = fields["tokenizer.ggml.scores"]
+    fields |= {"tokenizer.ggml.scores": scores, "tokenizer.ggml.token_type": np.array(kinds)}
+    for role in ("bos", "eos"):
+        if isinstance(config.values.get(f"add_{role}_token"), bool):
+            fields[f"tokenizer.ggml.add_{role}_token"] = config.values[f"add_{role}_token"]
+
+
+def _fields(path: Path, data: bytes) -> dict[str, Any]:
+    pieces = list[tuple[str, float, int]]()
+    parts: dict[int, Mapping[int, Any]] = {_TRAINER: {}, _NORMALIZER: {}}
+    for number, value in _members(data):
+        if number == _PIECES:
+            own = dict(_members(value))
+            text, kind = own.get(1, b"").decode(), own.get(3, 1)
+            score = struct.unpack("<f", own.get(2, bytes(4)))[0]
+            pieces.append((text.replace("\u2581", " ") if kind == _DEFINED else text, score, kind))
+        elif number in parts:
+            parts[number] = dict(_members(value))
+    trainer, normalizer = parts[_TRAINER], parts[_NORMALIZER]
+    if trainer.get(_KIND, 1) != _MERGES:
+        raise UnsupportedError(f"{path}: pieces of the type {trainer.get(_KIND, 1)} are not run; {_MERGES} (BPE) are")
+    if normalizer.get(_CHARACTERS) or normalizer.get(_SPACES, 1):
+        raise UnsupportedError(f"{path}: changes characters or spaces of texts (normalizer_spec), which is not run")
+    made: dict[str, Any] = {
+        "general.architecture": "sentencepiece",
+        "tokenizer.ggml.model": "llama",
+        "tokenizer.ggml.tokens": [text for text, _, _ in pieces],
+        "tokenizer.ggml.scores": np.array([score for _, score, _ in pieces], np.float32),
+        "tokenizer.ggml.token_type": np.array([kind for _, _, kind in pieces], np.int64),
+        "tokenizer.ggml.add_space_prefix": bool(normalizer.get(_PREFIX, 1)),
+    }
+    roles = {role: trainer.get(own, place) for place, (role, own) in enumerate(_NUMBERS.items())}
+    return made | {f"tokenizer.ggml.{role}_token_id": number for role, number in roles.items() if number < len(pieces)}
+
+
+def _members(data: bytes) -> Iterator[tuple[int, Any]]:
+    """Numbers of members, and their values: integers, or bytes.
+
+    Raises:
+        ValueError, IndexError: it is no message.
+    """
+    place = 0
+    while place < len(data):
+        key, place = _integer(data, place)
+        kind = key & 7
+        if kind == _VARINT:
+            value, place = _integer(data, place)
+            yield key >> 3, value
+            continue
+        if kind != _BYTES and kind not in _WIDTHS:
+            raise ValueError(f"a member of the kind {kind}")
+        length, place = _integer(data, place) if kind == _BYTES else (_WIDTHS[kind], place)
+        if length > len(data) - place:
+            raise ValueError(f"{length} bytes are wanted where {len(data) - place} are left")
+        yield key >> 3, data[place : place + length]
+        place += length
+
+
+def _integer(data: bytes, place: int) -> tuple[int, int]:
+    """A number of bytes with seven bits each, and where it ends."""
+    made = shift = 0
+    while shift < 64:
+        made |= (data[place] & 127) << shift
+        place, shift = place + 1, shift + 7
+        if data[place - 1] < 128:
+            return made, place
+    raise ValueError("a number of more than 64 bits")
