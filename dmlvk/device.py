@@ -344,8 +344,12 @@ class Device(DeviceRuns):
         """
         return OperatorInitializer(self, targets)
 
-    def create_buffer(self, size_in_bytes: int) -> Buffer:
-        """Memory on the device, zero at first.
+    def create_buffer(self, size_in_bytes: int, *, zeroed: bool = True) -> Buffer:
+        """Memory on the device.
+
+        Args:
+            size_in_bytes: from 1 on.
+            zeroed: whether it is zero at first, which takes up to 2 ms a MiB; else its contents are undefined.
 
         Raises:
             InvalidArgumentError: when the size is not a positive integer.
@@ -353,12 +357,12 @@ class Device(DeviceRuns):
             OutOfMemoryError: when the memory is not there.
         """
         try:
-            return Buffer(self.engine, size_in_bytes)
+            return Buffer(self.engine, size_in_bytes, zeroed=zeroed)
         except OutOfMemoryError:
             if not self.arrays.pool.size_in_bytes:
                 raise
             self.arrays.pool.clear()
-            return Buffer(self.engine, size_in_bytes)
+            return Buffer(self.engine, size_in_bytes, zeroed=zeroed)
 
     def array(self, x: npt.ArrayLike | Array, data_type: DataTypeLike | None = None) -> Array:
         """An array on the device, with a copy of what an array holds.

@@ -42,7 +42,7 @@ class ConstantMemory:
         buffers: list[Buffer] = []
         try:
             for size in self.page_bytes:
-                buffers.append(device.create_buffer(size))
+                buffers.append(device.create_buffer(size, zeroed=False))
             for page, offset, contents in self.parts:
                 buffers[page].upload(contents, offset)
         except BaseException:
@@ -234,7 +234,7 @@ def run_once(
 
     try:
         for size in placement.once.page_bytes:
-            scratch.append(device.create_buffer(size))
+            scratch.append(device.create_buffer(size, zeroed=False))
         engine = device.engine
         engine.run(engine.record([step.launch(engine) for step in scheduled(steps, locate, HazardTracker())]))
     finally:

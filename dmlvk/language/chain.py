@@ -72,7 +72,7 @@ class StepChain:
         self._sets = [
             {name: device.empty(shape, dtype).memory() for name, (shape, dtype) in of_step.items()} | same for _ in "ab"
         ]
-        scratch = [device.create_buffer(size) for size in chooser.graph.temporary_pages]
+        scratch = [device.create_buffer(size, zeroed=False) for size in chooser.graph.temporary_pages]
         arrays = [each for each in step.locations.values() if isinstance(each, TensorMemory)]
         arrays += [array for one in self._sets for array in one.values()]
         self._owners: list[Storage | Buffer] = [*step.buffers, *scratch, *(array.storage for array in arrays)]

@@ -18,7 +18,7 @@ from dmlvk.support.integers import checked_integer
 
 
 class Buffer:
-    """Memory on the device (a buffer resource). Made by ``Device.create_buffer``; zero at first.
+    """Memory on the device (a buffer resource). Made by ``Device.create_buffer``; as a rule zero at first.
 
     It is freed by :meth:`close`, at the end of a ``with`` block, with its device, or when nobody refers to it.
 
@@ -26,10 +26,10 @@ class Buffer:
         size_in_bytes: as asked for.
     """
 
-    def __init__(self, engine: Engine, size_in_bytes: int) -> None:
+    def __init__(self, engine: Engine, size_in_bytes: int, *, zeroed: bool = True) -> None:
         self.size_in_bytes = checked_integer(size_in_bytes, "Buffer: size_in_bytes", 1)
         self._engine = engine
-        self._allocation = engine.allocate((self.size_in_bytes + 3) & ~3, owner=self)
+        self._allocation = engine.allocate((self.size_in_bytes + 3) & ~3, zeroed=zeroed, owner=self)
         self._release = weakref.finalize(self, engine.release_later, self._allocation)
 
     def __repr__(self) -> str:

@@ -101,7 +101,7 @@ class Bound:
         for place, size in wanted.items():
             if place not in self.buffers:
                 try:
-                    self.buffers[place] = self._device.create_buffer(size)
+                    self.buffers[place] = self._device.create_buffer(size, zeroed=False)
                 except DeviceLimitError as error:
                     if self.described is None:
                         raise

@@ -205,9 +205,9 @@ class Manager(_Handle):
         made: Tensor = _tensor(self, flat.ctypes.data, flat.size, tensor_type) or _raise()
         return made
 
-    def device_tensor(self, words: int) -> Tensor:
-        """A tensor without a host's side."""
-        made: Tensor = _tensor(self, None, words, TensorTypes.device) or _raise()
+    def device_tensor(self, words: int, tensor_type: TensorTypes = TensorTypes.device) -> Tensor:
+        """A tensor that nobody has written; one of the device's own memory without a host's side."""
+        made: Tensor = _tensor(self, None, words, tensor_type) or _raise()
         return made
 
     def algorithm(

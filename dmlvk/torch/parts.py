@@ -314,7 +314,7 @@ class _PartPlan:
         size = self._plan.input_bytes(self._bound.layout)[number]
         buffer = self._uploaded.get(number)
         if buffer is None or buffer.size_in_bytes < size:
-            buffer = self._uploaded[number] = self._device.create_buffer(size)
+            buffer = self._uploaded[number] = self._device.create_buffer(size, zeroed=False)
         return buffer
 
     def _contents(self, number: int, shape: Any, values: Sequence[int], arguments: Sequence[Any]) -> Any:

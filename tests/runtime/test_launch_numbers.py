@@ -25,6 +25,7 @@ from dmlvk.running.host_runs import HostRun
 from dmlvk.runtime import launch_numbers, staging
 from dmlvk.runtime.kompute import Engine
 from dmlvk.runtime.pipelines import Pipelines
+from dmlvk.runtime.vulkan.host_memory import resident_in_bytes
 from dmlvk.runtime.work import Allocation, Launch
 from dmlvk.spirv.general_shaders import general_shader, numbers_of
 from dmlvk.spirv.modules import binding_count, module_instructions, module_words
@@ -358,8 +359,22 @@ def test_weights_are_uploaded_piece_by_piece_and_leave_no_copies(discrete: dml.D
     x = draw.standard_normal((4, 64)).astype(np.float32)
     (wanted,) = ort.InferenceSession(proto, device=device).run(None, {"x": x})
     session = ort.InferenceSession(proto, device=discrete)
+    value = ort.OrtValue.ortvalue_from_numpy(x, "dml")
+    assert session.run_with_ort_values(None, {"x": value})[0].numpy().tobytes() == wanted.tobytes()
+    buffers = session._program.last[0].segment._bound.buffers
+    scratch = [buffer.allocation for (kind, _), buffer in buffers.items() if kind is BindingKind.TEMPORARY]
+    assert scratch and not any(allocation in discrete.engine._staging._claims for allocation in scratch)
     for _ in range(3):
         assert session.run(None, {"x": x})[0].tobytes() == wanted.tobytes()
+
+
+def test_memory_that_nobody_has_written_takes_no_pages(device: dml.Device) -> None:
+    if not hasattr(device.engine._manager, "device_tensor"):
+        pytest.skip("Kompute as it is on PyPI writes zeros")
+    before = resident_in_bytes()
+    array = device.empty((2**24,))
+    after = resident_in_bytes()
+    assert before is not None and after is not None and after - before < array.nbytes // 4
 
 
 @pytest.fixture

@@ -120,7 +120,7 @@ class Weights:
         check_unchanged(array for array, _ in group)
         described = self._described or (lambda array: f"a constant of {array.nbytes} bytes")
         with _too_large(lambda: described(group[0][0])):  # what is too large is alone
-            buffer = self._device.create_buffer(sum(_aligned(size) for _, size in group))
+            buffer = self._device.create_buffer(sum(_aligned(size) for _, size in group), zeroed=False)
         offset = 0
         for array, size in group:
             buffer.upload(stored(array), offset)
