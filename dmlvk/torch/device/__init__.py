@@ -132,8 +132,9 @@ def _help_pytorch() -> None:
 
     It would crash where a program makes a storage by itself, as copies of tensors do, wants such copies to be of one
     class, and prints tensors by operators whose results depend on data, unless they are copied first, which it does for
-    devices that it knows by name.
+    devices that it knows by name. Of a parameter that modules share it makes one for each when they come to the device.
     """
+    applied = torch.nn.Module._apply
     plain, printed = torch.UntypedStorage.__new__, torch._tensor_str._tensor_str
     wrapped = torch.TypedStorage._new_wrapped_storage
 
@@ -150,6 +151,20 @@ def _help_pytorch() -> None:
             return torch.TypedStorage(wrap_storage=storage, dtype=self.dtype, _internal=True)
         return wrapped(self, storage)
 
+    def moved(self: torch.nn.Module, function: Any, recurse: bool = True) -> torch.nn.Module:
+        places: dict[Any, list[tuple[dict[str, Any], str]]] = {}
+        for each in self.modules() if recurse else [self]:
+            for name, parameter in each._parameters.items():
+                places.setdefault(parameter, []).append((each._parameters, name))
+        made = applied(self, function, recurse)
+        for parameter, (first, *others) in places.items():
+            one = first[0][first[1]]
+            for parameters, name in others:
+                if one is not None and NAME in (one.device.type, parameter.device.type):
+                    parameters[name] = one
+        return made
+
+    torch.nn.Module._apply = moved  # type: ignore[method-assign]
     torch.UntypedStorage.__new__ = staticmethod(new)  # type: ignore[assignment]
     torch.TypedStorage._new_wrapped_storage = typed  # type: ignore[method-assign]
     torch._tensor_str._tensor_str = shown

@@ -272,15 +272,17 @@ def traced(operator: Any, tensors: Sequence[TensorForm], arguments: Any, numbers
     return made
 
 
-def _check_axis(operator: Any, shape: Shape, arguments: Any) -> None:
+def _check_axis(operator: Any, tensors: Sequence[TensorForm], arguments: Any) -> None:
     """Leaves an axis that there is not, or that has no largest element, to the CPU, which refuses it.
 
     Args:
-        shape: of the operand.
+        tensors: the operands, of which the first has it; of a list the one with most axes.
 
     Raises:
         NotLowered: it is such an axis.
     """
+    is_list = bool(arguments[0]) and isinstance(arguments[0][0], list)
+    shape = max((one.shape for one in tensors), key=len) if is_list else tensors[0].shape
     rank = max(len(shape), 1)
     for declared, axis in zip(operator._schema.arguments, arguments[0], strict=False):
         if declared.name != "dim" or not isinstance(axis, int):
@@ -346,7 +348,7 @@ class Family:
         if len(types) > 1 and name_of_operator(self._operator) in _OF_ONE_TYPE:
             raise NotLowered(f"operands of {' and '.join(sorted(map(str, types)))}")
         if self._has_empties and isinstance(self._operator, torch._ops.OpOverload):
-            _check_axis(self._operator, self._tensors[0].shape, self._arguments)
+            _check_axis(self._operator, self._tensors, self._arguments)
         if not self._is_single:
             return traced(self._operator, self._tensors, self._arguments, numbers)
         arguments = tree_map(

@@ -169,18 +169,25 @@ def convolution_backward(
 
 @lowers("_cdist_forward.default")
 def distances(context: Context, a: Expression, b: Expression, p: float, mode: int | None) -> Expression:
-    """Between every row of one and of the other: sums of magnitudes, Euclid's, or the largest magnitude."""
+    """Between every row of one and of the other: how many numbers differ, Euclid's distance, others by their norms."""
     *batch, rows, columns = context.shape
     every = (math.prod(batch), rows, columns, a.sizes[-1])
-    if p not in (1, 2, math.inf) or math.prod(every) > 2**26:
-        raise NotLowered("distances by another norm, or of very many rows")
+    if math.prod(every) > 2**26:
+        raise NotLowered("distances of very many rows")
     first, second = (
         context.reshaped(context.tensor(each).broadcast_to((*batch, *each.sizes[-2:])), shape)
         for each, shape in ((a, (every[0], rows, 1, every[3])), (b, (every[0], 1, columns, every[3])))
     )
     apart = F.abs(first.broadcast_to(every) - second.broadcast_to(every))
-    functions = {1: ReduceFunction.SUM, 2: ReduceFunction.L2, math.inf: ReduceFunction.MAX}
-    return context.reshaped(reduced(apart, function=functions[p], axes=[3]), context.shape)
+    function = {2: ReduceFunction.L2, math.inf: ReduceFunction.MAX}.get(p, ReduceFunction.SUM)
+    if p == 0:
+        apart = F.sign(apart)
+    elif function is ReduceFunction.SUM and p != 1:
+        apart = F.constant_pow(apart, exponent=p)
+    made = reduced(apart, function=function, axes=[3])
+    if function is ReduceFunction.SUM and p not in (0, 1):
+        made = F.constant_pow(made, exponent=1 / p)
+    return context.reshaped(made, context.shape)
 
 
 @lowers("scaled_dot_product_attention.default")
