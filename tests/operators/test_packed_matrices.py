@@ -152,7 +152,7 @@ def imitated(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     tile: packed_matrices.ExactTile = request.param
     small = [tile.variant(bits, chunk, is_gated=False) for bits, chunk in ((4, 32), (8, 16))]
     imitate_matrices(monkeypatch, {**TRIALS, **{variant.name: variant for variant in small}})
-    monkeypatch.setattr(packed_matrices, "tile_for", lambda product, target: tile)
+    monkeypatch.setattr(packed_matrices, "tile_for", lambda product, weights, target: tile)
     of = Target.of
 
     def able(info: DeviceInfo, enabled_features: Any = ()) -> Target:

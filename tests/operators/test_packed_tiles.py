@@ -132,7 +132,10 @@ def test_matrices_give_the_bits_of_kernels_without_them(
     monkeypatch.setattr(packed_matrices, "CORES", 1000 if case.rows == 9 else 0)
     inputs = case.inputs()
     with dml.Device(on_llvmpipe(benches)[0].device.info.index) as device:
-        tiles = ((packed_dots.tile_for, False), (lambda product, target: case.tile, True))
+        tiles = (
+            (lambda product, _, target: packed_dots.tile_for(product, target), False),
+            (lambda *_: case.tile, True),
+        )
         results = []
         for tile_for, has_matrices in tiles:
             target = dataclasses.replace(_ABLE, has_exact_halves=has_matrices, buffer_size=2**30)

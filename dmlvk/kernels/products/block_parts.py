@@ -34,7 +34,7 @@ def totals_variant(bits: int, given: Mapping[str, str], way: str = "totals", *, 
         is_gated: whether there are sums of a gate, too.
     """
     defines = {"OPERAND": "float16", "OPERAND_BITS": "16", "WEIGHT_BITS": str(bits), "HAS_PARTS": "1", **given}
-    name = f"blocks.float16.{bits}.{way}"
+    name = f"blocks.{defines['OPERAND']}.{bits}.{way}"
     if is_gated:
         defines["IS_GATED"] = "1"
         name += ".gated"

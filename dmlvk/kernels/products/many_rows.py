@@ -1,4 +1,4 @@
-"""Tiles of many rows of FLOAT16 by packed weights: what those have in common that multiply bytes, and matrices."""
+"""Tiles of many rows by packed weights: what those have in common that multiply bytes, matrices, or chunk by chunk."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from dmlvk.datatypes import DataType
 from dmlvk.kernels.products import packed_integers
 from dmlvk.kernels.products.block_weights import BlockWeights
 from dmlvk.kernels.products.matrix import Product
@@ -48,8 +49,21 @@ class ManyRowsTile(ABC):
     side: ClassVar[int]  # rows and columns of what each multiplies at once
     lanes: ClassVar[int]  # invocations of each
     source: ClassVar[str]  # of the shader
-    line_bytes: ClassVar[int]  # of a row's chunk, as the kernel in front makes it
-    shared_memory: ClassVar[int]  # bytes of a work group, at most
+    leaves_sums: ClassVar[bool] = False  # whether results are always finished by another kernel
+
+    @property
+    def chunks_of(self) -> DataType | None:
+        """The data type of rows that are multiplied chunk by chunk; ``None``: by integers."""
+        return None
+
+    @property
+    @abstractmethod
+    def shared_memory(self) -> int:
+        """Bytes of a work group, at most."""
+
+    @abstractmethod
+    def line_bytes(self, chunk: int) -> int:
+        """Bytes of a row's chunk of so many terms, as the kernel in front makes it."""
 
     @property
     def tile_rows(self) -> int:
@@ -66,8 +80,8 @@ class ManyRowsTile(ABC):
         way, given = self._compiled()
         sizes = {"ACROSS": self.across, "ROWS": self.rows, "COLUMNS": self.columns}
         defines = {name: f"{size}u" for name, size in sizes.items()}
-        defines |= packed_integers.defines(bits, chunk, Target()) | given
-        name = f"blocks.float16.{bits}.{way}.{'x'.join(map(str, (self.down, *sizes.values())))}.{chunk}"
+        defines |= packed_integers.defines_of(self.chunks_of, bits, chunk, Target()) | given
+        name = f"blocks.{defines['OPERAND']}.{bits}.{way}.{'x'.join(map(str, (self.down, *sizes.values())))}.{chunk}"
         if is_gated:
             defines["IS_GATED"] = "1"
             name += ".gated"

@@ -31,8 +31,10 @@ class DotsTile(ManyRowsTile):
 
     side = lanes = 1
     source = "matrix/packed_dots.comp"
-    line_bytes = 128  # ``shaders/patterns/products/packed_planes.glsl``
     shared_memory = 16384
+
+    def line_bytes(self, chunk: int) -> int:
+        return 128  # ``shaders/patterns/products/packed_planes.glsl``
 
     def _compiled(self) -> tuple[str, dict[str, str]]:
         way = "dots" if self.has_dot_product else "floats"
@@ -44,7 +46,7 @@ class DotsTile(ManyRowsTile):
     def add_rows(self, builder: ProgramBuilder, of: ManyRows) -> Region:
         """Adds the kernel that makes planes of rows."""
         items = of.tiles[0] * self.tile_rows * of.chunks
-        region = builder.scratch(items * self.line_bytes)
+        region = builder.scratch(items * self.line_bytes(of.chunk))
         groups = -(-items // _PLANES_INVOCATIONS)
         kernel = PlainKernel(
             _planes_variant(of.weights.bits, of.chunk).name,

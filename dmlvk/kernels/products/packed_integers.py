@@ -126,7 +126,7 @@ class RowsKernel:
 
     def variant(self, target: Target, *, is_of_experts: bool = False) -> ShaderVariant:
         given = {
-            **_defines_of(self.chunks_of, self.bits, self.chunk, target),
+            **defines_of(self.chunks_of, self.bits, self.chunk, target),
             "BLOCK_ROWS": f"{self.rows}u",
             "INVOCATIONS": f"{self.invocations}u",
             "STAGE_COLUMNS": f"{self.stage_columns}u",
@@ -157,7 +157,7 @@ def defines(bits: int, chunk: int, target: Target) -> dict[str, str]:
     }
 
 
-def _defines_of(chunks_of: DataType | None, bits: int, chunk: int, target: Target) -> dict[str, str]:
+def defines_of(chunks_of: DataType | None, bits: int, chunk: int, target: Target) -> dict[str, str]:
     """The same of rows that are multiplied by integers or, of a data type, chunk by chunk."""
     if chunks_of is None:
         return defines(bits, chunk, target)
@@ -200,7 +200,7 @@ def variants(*, is_of_experts: bool = False) -> Iterator[ShaderVariant]:
         for kernel in rows_kernels(chunks_of, is_of_experts=is_of_experts):
             yield kernel.variant(Target(), is_of_experts=is_of_experts)
             if kernel.invocations == _INVOCATIONS[-1] and not kernel.is_gated and kernel.rows != 2:
-                own = _defines_of(chunks_of, kernel.bits, kernel.chunk, Target())
+                own = defines_of(chunks_of, kernel.bits, kernel.chunk, Target())
                 yield _processor_variant(own, kernel.rows, is_of_experts=is_of_experts)
 
 
@@ -309,7 +309,7 @@ def rows_launch(
         each = max(1, min(most, lanes * product.rows // rows // _PROCESSOR_GROUPS))
         across = each * _PROCESSOR_INVOCATIONS
         tiles = -(-product.rows // rows), -(-product.columns // across)
-        own = _defines_of(chunks_of, weights.bits, chunk, Target())
+        own = defines_of(chunks_of, weights.bits, chunk, Target())
         variant = _processor_variant(own, rows, is_of_experts=is_of_experts)
         return RowsLaunch(variant, _PROCESSOR_INVOCATIONS, tiles, {**constants, "GROUP_COLUMNS": across})
     most = 1 if is_of_experts else _ROWS[-1]

@@ -9,10 +9,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
-from dmlvk.datatypes import float32_bits
+from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.dynamic.sizes import is_multiple, typical
 from dmlvk.kernels.kernel import PlainKernel, launch_size
-from dmlvk.kernels.products import packed_dots, packed_integers
+from dmlvk.kernels.products import chunk_tiles, packed_dots, packed_integers
 from dmlvk.kernels.products.block_parts import add_in_parts, product_parameters, totals_variant
 from dmlvk.kernels.products.block_weights import BlockWeights
 from dmlvk.kernels.products.many_rows import ManyRows, ManyRowsTile
@@ -23,6 +23,7 @@ from dmlvk.kernels.program import ProgramBuilder, Region
 from dmlvk.kernels.target import MAX_LOOP_ITERATIONS, Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators import Gemm
+from dmlvk.operators.type_groups import FLOATS
 from dmlvk.spirv.cooperative_types import PACKED_SOURCE
 
 _SIDE, _SUBGROUP, _EIGHT, _WORD = 16, 32, 8, 4
@@ -34,6 +35,11 @@ _PARTS_CHUNKS, _PARTS_INVOCATIONS = 4, 256
 
 _BUFFERS = 10
 """Of a kernel with a gate."""
+
+_LINE_BYTES = 193  # 192 of ``shaders/patterns/products/packed_layout.glsl``, and a word of eight lines
+_EXACT_MEMORY = 49152
+
+_FEW_REGISTERS = 64
 
 _FEW_ROWS_OF_MATRICES, _FEW_ROWS, _FEW_ROWS_OF_PROCESSORS = 2, 4, 8
 """Rows up to which kernels of few rows are faster."""
@@ -53,8 +59,10 @@ class ExactTile(ManyRowsTile):
 
     side, lanes = _SIDE, _SUBGROUP
     source = PACKED_SOURCE
-    line_bytes = 193  # 192 of ``shaders/patterns/products/packed_layout.glsl``, and a word of eight lines
-    shared_memory = 49152
+    shared_memory = _EXACT_MEMORY
+
+    def line_bytes(self, chunk: int) -> int:
+        return _LINE_BYTES
 
     @property
     def tile_rows(self) -> int:
@@ -86,9 +94,10 @@ _BLOCK_ROWS, _BLOCK_COLUMNS, _BLOCK_INVOCATIONS = 2, 8, 8
 """Of ``shaders/patterns/products/packed_blocks.glsl``."""
 
 
-def _totals_variant(bits: int, chunk: int, *, is_gated: bool) -> ShaderVariant:
-    given = {"CHUNK": f"{chunk}u", "HAS_DOT_PRODUCT": "0"}
-    return totals_variant(bits, given, f"exact.totals.{chunk}", is_gated=is_gated)
+def _totals_variant(chunks_of: DataType | None, bits: int, chunk: int, *, is_gated: bool) -> ShaderVariant:
+    given = packed_integers.defines_of(chunks_of, bits, chunk, Target())
+    way = "exact.totals" if chunks_of is None else "chunk_totals"
+    return totals_variant(bits, given, f"{way}.{chunk}", is_gated=is_gated)
 
 
 def _block_variant(bits: int, chunk: int) -> ShaderVariant:
@@ -101,11 +110,15 @@ def _block_variant(bits: int, chunk: int) -> ShaderVariant:
 def variants() -> Iterator[ShaderVariant]:
     yield PARTS
     yield from packed_dots.variants()
+    yield from chunk_tiles.variants()
+    for chunks_of in FLOATS:
+        for bits, chunk, is_gated in sorted(chunk_tiles.formats(chunks_of)):
+            yield _totals_variant(chunks_of, bits, chunk, is_gated=is_gated)
     for bits in packed_integers.BITS:
         for chunk in CHUNKS:
             yield _block_variant(bits, chunk)
             for is_gated in (False, True):
-                yield _totals_variant(bits, chunk, is_gated=is_gated)
+                yield _totals_variant(None, bits, chunk, is_gated=is_gated)
                 yield from (tile.variant(bits, chunk, is_gated=is_gated) for tile in TILES)
 
 
@@ -117,17 +130,18 @@ def multiplies(product: Product, weights: BlockWeights, target: Target) -> bool:
         weights: what its second matrix is made of.
         target: the device.
     """
-    if not packed_integers.is_exact(weights):
-        return False
+    is_exact = packed_integers.is_exact(weights)
     if target.is_cpu:
-        return _ends_on_processors(product, weights) and typical(product.rows) > _FEW_ROWS_OF_PROCESSORS
-    tile, chunks = tile_for(product, target), -(-product.terms // chunk_terms(weights))
-    has_room = target.shared_memory >= tile.shared_memory and target.buffers >= _BUFFERS
+        return is_exact and _ends_on_processors(product, weights) and typical(product.rows) > _FEW_ROWS_OF_PROCESSORS
+    tile, chunk = tile_for(product, weights, target), chunk_terms(weights)
+    if tile is None or target.shared_memory < tile.shared_memory or target.buffers < _BUFFERS:
+        return False
+    few = 0 if not is_exact else _FEW_ROWS_OF_MATRICES if isinstance(tile, ExactTile) else _FEW_ROWS
     whole = max(tile.tile_rows, _SIDE)
-    lines = -(-product.rows // whole) * whole
-    fits = bool(lines * chunks * tile.line_bytes <= target.buffer_size)
-    few = _FEW_ROWS_OF_MATRICES if isinstance(tile, ExactTile) else _FEW_ROWS
-    return has_room and fits and typical(product.rows) > few
+    of_rows = -(-product.rows // whole) * whole * -(-product.terms // chunk) * tile.line_bytes(chunk)
+    parts = -(-product.terms // SEGMENT) if _leaves_segments(tile, target) else 1
+    of_sums = 2 * _WORD * parts * product.rows * product.columns if tile.leaves_sums else 0
+    return bool(of_rows <= target.buffer_size and of_sums <= target.buffer_size) and typical(product.rows) > few
 
 
 def _ends_on_processors(product: Product, weights: BlockWeights) -> bool:
@@ -139,11 +153,18 @@ def _ends_on_processors(product: Product, weights: BlockWeights) -> bool:
     return turns + 2 * -(-product.terms // SEGMENT) + 2 <= MAX_LOOP_ITERATIONS
 
 
-def tile_for(product: Product, target: Target) -> ManyRowsTile:
-    """The tile in which a GPU computes a product."""
-    if not target.has_exact_halves or target.shared_memory < ExactTile.shared_memory:
+def tile_for(product: Product, weights: BlockWeights, target: Target) -> ManyRowsTile | None:
+    """The tile in which a GPU computes a product; ``None`` where it has none."""
+    if not packed_integers.is_exact(weights):
+        return chunk_tiles.tile_for(product, weights, target) if packed_integers.has_own_order(weights) else None
+    if not target.has_exact_halves or target.shared_memory < _EXACT_MEMORY:
         return packed_dots.tile_for(product, target)
     return TILES[0 if product.rows <= _EIGHT else 1 if product.rows <= _SUBGROUP else 2]
+
+
+def _leaves_segments(tile: ManyRowsTile, target: Target) -> bool:
+    """Whether sums of segments always go to memory, and never to totals in registers, of which there are too few."""
+    return tile.leaves_sums and target.registers <= _FEW_REGISTERS
 
 
 def _part_terms(product: Product, tile: ManyRowsTile, target: Target, *, is_gated: bool) -> int:
@@ -151,7 +172,7 @@ def _part_terms(product: Product, tile: ManyRowsTile, target: Target, *, is_gate
     groups = -(-product.rows // tile.tile_rows) * -(-product.columns // tile.tile_columns(is_gated=is_gated))
     segments = -(-product.terms // SEGMENT)
     sums = segments * product.rows * product.columns * (2 if is_gated else 1) * _WORD
-    is_apart = groups < CORES * _GROUPS_OF_CORE and sums <= target.buffer_size
+    is_apart = (groups < CORES * _GROUPS_OF_CORE and sums <= target.buffer_size) or _leaves_segments(tile, target)
     return SEGMENT if is_apart else segments * SEGMENT
 
 
@@ -159,7 +180,7 @@ def _add_parts(builder: ProgramBuilder, of: ManyRows, lines: int) -> Region:
     """The kernel that makes parts of rows, and where they lie."""
     product, bits, chunks, are_peaks = of.product, of.weights.bits, of.chunks, builder.target.is_cpu
     groups = lines // _SIDE * -(-chunks // _PARTS_CHUNKS)
-    region = builder.scratch(lines * chunks * (_WORD if are_peaks else ExactTile.line_bytes))
+    region = builder.scratch(lines * chunks * (_WORD if are_peaks else _LINE_BYTES))
     has_eights = product.left_along_terms and product.left_has_eights and is_multiple(product.terms, _EIGHT)
     constants = {
         "CHUNK": of.chunk,
@@ -198,7 +219,7 @@ def add_product(
         is_gated: whether there are weights of a gate; never on processors.
     """
     product, chunk, target = gemm_product(desc, with_eights=True), chunk_terms(weights), builder.target
-    tile = None if target.is_cpu else tile_for(product, target)
+    tile = None if target.is_cpu else tile_for(product, weights, target)
     down, across = _BLOCK_ROWS, _BLOCK_COLUMNS * _BLOCK_INVOCATIONS
     if tile is not None:
         down, across = tile.tile_rows, tile.tile_columns(is_gated=is_gated)
@@ -211,6 +232,7 @@ def add_product(
     parts = tile.add_rows(builder, of)
     length = _part_terms(product, tile, builder.target, is_gated=is_gated)
     count = -(-product.terms // length)
+    writes_sums = count > 1 or tile.leaves_sums
     constants["OUTPUT_HAS_PAIRS"] = int(given["OUTPUT_HAS_PAIRS"] and is_multiple(product.columns, 2))
     constants["PART_TERMS"] = length
     groups = tiles[0] * tiles[1] * count
@@ -219,13 +241,13 @@ def add_product(
         launch_size(builder.operator_name, groups * tile.invocations, tile.invocations),
         {
             **constants,
-            **tile.constants(of, writes_sums=count > 1),
+            **tile.constants(of, writes_sums=writes_sums),
         },
         (groups, *product_parameters(desc, product, tiles)),
         work_group_size=tile.invocations,
     )
     output = builder.writes["output_tensor"]
-    if count == 1:
+    if not writes_sums:
         builder.launch(kernel, [*operands, parts], [output], label="packed weights")
         return
     add_in_parts(
@@ -233,7 +255,7 @@ def add_product(
         product,
         operands,
         kernel,
-        _totals_variant(weights.bits, chunk, is_gated=is_gated),
+        _totals_variant(tile.chunks_of, weights.bits, chunk, is_gated=is_gated),
         constants,
         parts=count,
         part_terms=length,

@@ -11,6 +11,7 @@
 
 #include "products/block_products.glsl"
 
+#define CHUNKS ((parameters.terms + (CHUNK - 1u)) / CHUNK)
 #define CHUNKS_OF_SEGMENT (SEGMENT / CHUNK)
 #define CHUNK_WORDS (CHUNK / uint(WORD_TERMS)) // of a column, in its first plane
 #if WEIGHT_BITS == 8
@@ -23,6 +24,13 @@
 #define WORD_HIGH (uint(WORD_TERMS) * HIGH_BITS)
 #define HIGH_OF_WORD(high, from, k) \
     (HIGH_BITS == 0u ? 0u : high_of(high[(from) + (k) * WORD_HIGH / 32u], term) >> ((k) * WORD_HIGH % 32u))
+
+// Where rows lie for tiles: of each chunk planes of all lines, which are the rows with those that fill up tiles. A plane has a term of each line
+// as FLOAT32; then come the sums of a line's terms, and what least_scale says of them.
+#define ROW_PLANES (CHUNK + 2u)
+#define PLANE_OF_SUMS CHUNK
+#define PLANE_OF_LEAST (CHUNK + 1u)
+#define ROW_PLANE(chunk, plane, lines) (((chunk) * ROW_PLANES + (plane)) * (lines))
 
 // A sum and a product: of FLOAT16 terms with integers it is exact, and one step for devices that have one.
 float chunk_product_plus(float term, float weight, float sum) {
@@ -52,7 +60,8 @@ uint least_scale(uint lowest) {
     return 0u;
 #endif
 }
-bool is_plain_with(uint scale, uint least) { return (scale & MAGNITUDE_F32) - 1u >= least; }
+uint magnitude_less_one(uint bits) { return (bits & MAGNITUDE_F32) - 1u; } // so that zeros count as the largest
+bool is_plain_with(uint scale, uint least) { return magnitude_less_one(scale) >= least; }
 
 float value_of_chunk(float products, float terms, uint scale, uint minimum, uint least, uint difference) {
     precise float value = products * uintBitsToFloat(scale);
