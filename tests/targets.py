@@ -51,6 +51,13 @@ def all_compute_as_gpus(monkeypatch: pytest.MonkeyPatch, *, as_gpus: bool = True
     monkeypatch.setattr(dml.Device, "target", property(taken_for_gpu if as_gpus else as_it_is))
 
 
+def computes_as_gpu(monkeypatch: pytest.MonkeyPatch, device: dml.Device, registers: int | None = None) -> None:
+    """The same, but for SwiftShader, which skips the test."""
+    if Target.of(device.info).is_naive:
+        pytest.skip("SwiftShader compiles a GPU's products for ten seconds")
+    all_compute_as_gpus(monkeypatch, registers=registers)
+
+
 MOST_PLANS_OF_GPUS = 8
 """For all sizes of a node: GPUs load vectors where sizes are multiples of four, and have kernels for short lines."""
 

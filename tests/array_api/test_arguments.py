@@ -12,6 +12,7 @@ import pytest
 import dmlvk as dml
 import dmlvk.array_api as xp
 from dmlvk.array_api import lazy
+from tests.counted_calls import calls_of
 
 untyped: Any = xp
 
@@ -56,14 +57,7 @@ def test_norms_by_singular_values_are_told_from_those_that_there_are_not(order: 
 
 @pytest.mark.parametrize("counts", [(2**16, 1), (1, 2**16), (3, 2, 5), (0, 2), ()])
 def test_tile_takes_few_launches_and_is_numpys(counts: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    runs: list[object] = []
-    run = lazy.Trace.run
-
-    def counted(*given: Any) -> Any:
-        runs.append(given)
-        return run(*given)
-
-    monkeypatch.setattr(lazy.Trace, "run", counted)
+    runs = calls_of(monkeypatch, lazy.Trace, "run")
     made = xp.tile(_few(), counts).numpy()
     np.testing.assert_array_equal(made, np.tile(_few().numpy(), counts))
     assert len(runs) <= 3

@@ -22,6 +22,7 @@ from dmlvk import functions as F
 from dmlvk.dask import BlockFunction, from_npy, map_blocks, map_overlap, reduce, store
 from dmlvk.dask.files import _NpySource, _NpyTarget
 from dmlvk.objects import portable
+from tests.counted_calls import calls_of
 from tests.onnx.models import model, parsed, two_branches
 
 VALUES = np.random.default_rng(7).standard_normal((70, 50)).astype(np.float32)
@@ -108,14 +109,7 @@ def test_several_inputs_and_outputs_by_order_and_by_name(device: dml.Device) -> 
 
 
 def test_outputs_of_several_are_computed_once(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs: list[object] = []
-    run = dml.Device.run
-
-    def counted(*given: Any, **named: Any) -> Any:
-        runs.append(given)
-        return run(*given, **named)
-
-    monkeypatch.setattr(dml.Device, "run", counted)
+    runs = calls_of(monkeypatch, dml.Device, "run")
     made = map_blocks(lambda x: {"a": -x, "b": x + x}, blocks())
     compute(made["a"], made["b"])
     assert len(runs) == 4

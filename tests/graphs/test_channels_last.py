@@ -15,13 +15,14 @@ import dmlvk as dml
 from dmlvk import functions as F
 from dmlvk.conformance.references.bounded import fault
 from dmlvk.conformance.references.device_arithmetic import outputs_within_error
-from dmlvk.conformance.samples.products import convolution_desc, values
+from dmlvk.conformance.samples.products import convolution_desc
 from dmlvk.graphs import channels_last as layouts
 from dmlvk.kernels.products import channel_copies, matrix_choice
 from dmlvk.kernels.products.matrix_tiles import OF_CHANNELS, matrix_variants
 from dmlvk.kernels.target import GPU, Target
 from dmlvk.spirv.cooperative_types import CHANNELS_SOURCE, FLOATS_SOURCE
 from tests.cooperative_modules import imitate_matrices
+from tests.operators.test_products import convolution_inputs
 
 VARIANTS = {variant.name: variant for variant in matrix_variants() if variant.source == CHANNELS_SOURCE}
 ABLE = dataclasses.replace(
@@ -81,13 +82,7 @@ def test_results_are_within_the_stated_error(
         input_tensor=layouts.channels_last(packed.input_tensor),
         output_tensor=layouts.channels_last(packed.output_tensor),
     )
-    inputs = {
-        "InputTensor": values("normal", sizes, dml.FLOAT16, random),
-        "FilterTensor": values("normal", window, dml.FLOAT16, random),
-    }
-    inputs["FilterTensor"][(1,) + (0,) * (len(window) - 1)] = np.inf
-    if desc.bias_tensor is not None:
-        inputs["BiasTensor"] = values("normal", tuple(desc.bias_tensor.sizes), dml.FLOAT16, random)
+    inputs = convolution_inputs(desc, random)
     compiled = able.compile_operator(able.create_operator(desc), _ALLOWED)
     assert any(step.kernel.variant in VARIANTS for step in compiled.steps)
     made = able.run(compiled, inputs)["OutputTensor"]
@@ -124,13 +119,7 @@ def test_channels_that_fill_no_eights_are_copied_into_some(
     monkeypatch.setattr(matrix_choice, "OF_CHANNELS", ready)  # that of few channels, too
     random = np.random.default_rng(3)
     desc = convolution_desc(dml.FLOAT16, sizes, window, **options)
-    inputs = {
-        "InputTensor": values("normal", sizes, dml.FLOAT16, random),
-        "FilterTensor": values("normal", window, dml.FLOAT16, random),
-    }
-    inputs["FilterTensor"][(1,) + (0,) * (len(window) - 1)] = np.inf
-    if desc.bias_tensor is not None:
-        inputs["BiasTensor"] = values("normal", tuple(desc.bias_tensor.sizes), dml.FLOAT16, random)
+    inputs = convolution_inputs(desc, random)
     compiled = able.compile_operator(able.create_operator(desc), _ALLOWED)
     parts = [step for step in compiled.steps if step.kernel.variant in VARIANTS]
     is_cut = options.get("direction") is dml.ConvolutionDirection.BACKWARD

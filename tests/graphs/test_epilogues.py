@@ -19,7 +19,7 @@ from dmlvk.kernels.products.matrix_choice import Choice, Work
 from dmlvk.kernels.products.matrix_tile import ONE_SEGMENT, PARALLEL, SEGMENT, SEQUENTIAL, MatrixTile
 from dmlvk.kernels.products.matrix_tiles import LARGE, MEDIUM, SINGLE, TALL, WINDOWS
 from dmlvk.kernels.target import Target
-from tests.targets import all_compute_as_gpus
+from tests.targets import all_compute_as_gpus, computes_as_gpu
 
 E = dml.Expression
 Array = npt.NDArray[Any]
@@ -33,9 +33,7 @@ pytestmark = pytest.mark.every_driver  # one driver skips most of them
 @pytest.fixture
 def gpu(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> dml.Device:
     """A device that is given a GPU's kernels, and compiles them quickly."""
-    if Target.of(device.info).is_naive:
-        pytest.skip("SwiftShader compiles a GPU's products for ten seconds")
-    all_compute_as_gpus(monkeypatch)
+    computes_as_gpu(monkeypatch, device)
     return device
 
 

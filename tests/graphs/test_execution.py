@@ -8,7 +8,6 @@ import logging
 import sys
 import time
 from random import Random
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,12 +28,11 @@ from dmlvk.graphs import (
 from dmlvk.graphs.fusion.functions import function_of
 from dmlvk.graphs.fusion.grouping import KernelLimits, grouped
 from dmlvk.graphs.memory import Item, MemoryPlan, PagedPlan, lower_bound, plan_memory, plan_pages
-from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.program import BindingKind, Program
-from dmlvk.kernels.target import Target
+from dmlvk.kernels.program import BindingKind
 from dmlvk.runtime.vulkan.devices import DeviceLimits
 from dmlvk.support.progress import with_progress
 from tests.binding.support import Binding, buffer_with, floats, sign, table_for, threshold
+from tests.counted_calls import calls_of
 from tests.graphs.support import DIAMOND_OF_X, SIZES, TENSOR, X, add, chain, diamond, maximum, negate, node
 
 
@@ -241,21 +239,14 @@ def test_constants_of_odd_sizes(device: dml.Device) -> None:
 
 def test_constants_are_uploaded_as_they_are_given(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """Large weights are not copied on their way."""
-    uploaded: list[tuple[object, int]] = []
-    upload = dml.Buffer.upload
-
-    def noted(buffer: dml.Buffer, array: Any, offset: int = 0) -> None:
-        uploaded.append((array, offset))
-        upload(buffer, array, offset)
-
-    monkeypatch.setattr(dml.Buffer, "upload", noted)
+    uploaded = calls_of(monkeypatch, dml.Buffer, "upload")
     given = [np.random.default_rng(seed).standard_normal(SIZES).astype(np.float32) for seed in (1, 2)]
     graph = dml.Graph(device)
     first, second = map(graph.constant, given)
     compiled = graph.compile(y=graph.input("x", dml.FLOAT32, SIZES) * first + second)
     contents = [node.contents for node in compiled.desc.nodes if isinstance(node, ConstantGraphNode)]
-    assert [any(array is each for each in contents) for array, _ in uploaded] == [True, True]
-    assert len({offset for _, offset in uploaded}) == 2
+    assert [any(array is each for each in contents) for _, array, *_ in uploaded] == [True, True]
+    assert len({tuple(offset) for _, _, *offset in uploaded}) == 2
     assert (device.run(compiled, {"x": X})["y"] == X * given[0] + given[1]).all()
 
 
@@ -466,20 +457,14 @@ def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys
 def test_operators_that_are_alike_are_lowered_once(
     fuse: bool, any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lowered: list[str] = []
-
-    def counted(desc: dml.OperatorDesc, target: Target) -> Program:
-        lowered.append(desc.operator_name)
-        return lower(desc, target)
-
-    monkeypatch.setattr(stages, "lower", counted)
+    lowered = calls_of(monkeypatch, stages, "lower")
     graph = dml.Graph(any_device)
     x = y = graph.input("x", dml.FLOAT32, (4, 4))
     for _ in range(50):
         y = F.gemm(y, x)
     compiled = graph.compile({"y": F.gemm(y, x, alpha=0.5)}, fuse=fuse)
     assert len(compiled.stages) == 51
-    assert lowered == ["GEMM"] * 2
+    assert [desc.operator_name for desc, _ in lowered] == ["GEMM"] * 2
     rotation = np.kron(np.eye(2), [[0, 1], [-1, 0]]).astype(np.float32)
     expected = np.linalg.matrix_power(rotation.astype(np.float64), 52) / 2
     np.testing.assert_array_equal(any_device.run(compiled, {"x": rotation})["y"], expected)

@@ -9,23 +9,12 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
-from dmlvk.kernels.target import Target
-from tests.targets import all_compute_as_gpus, variants_of
+from dmlvk import functions as F
+from tests.packed import by_rows, dequantized, random_integers
+from tests.targets import computes_as_gpu, variants_of
 
 COLUMNS, BLOCK = 40, 32
 pytestmark = pytest.mark.every_driver  # one driver skips them
-
-
-def _product(graph: dml.Graph, x: Any, name: str, integer: dml.DataType, *, has_zero: bool) -> Any:
-    terms = x.sizes[-1]
-    w = graph.input(name, integer, (COLUMNS, terms))
-    parameters = [graph.input(f"{name}.s", x.data_type, (COLUMNS, terms // BLOCK))]
-    if has_zero:
-        parameters.append(graph.input(f"{name}.z", integer, (COLUMNS, terms // BLOCK)))
-    kind = {"quantization_type": dml.QuantizationType(len(parameters)), "quantization_tensor_count": len(parameters)}
-    numbers = graph.apply("DEQUANTIZE", {"input_tensor": w, "quantization_tensors": parameters}, kind)
-    transforms = {"trans_a": dml.MatrixTransform.NONE, "trans_b": dml.MatrixTransform.TRANSPOSE}
-    return graph.apply("GEMM", {"a_tensor": x, "b_tensor": numbers}, {**transforms, "alpha": 1.0, "beta": 0.0})
 
 
 def _gated(
@@ -33,11 +22,10 @@ def _gated(
 ) -> dml.CompiledGraph:
     graph = dml.Graph(device)
     x = graph.input("x", types[0], size)
-    gate, up = (_product(graph, x, name, types[1], has_zero=has_zero) for name in ("gate", "up"))
-    scale = given.pop("scale", 1.0)
-    swished = graph.apply("ACTIVATION_SWISH", {"input_tensor": gate}, {"sigmoid_input_scale": scale})
-    y = graph.apply("ELEMENT_WISE_MULTIPLY", {"a_tensor": swished, "b_tensor": up}, {})
-    shown = {"gate": gate} if given.pop("shows_gate", False) else {}
+    sizes, blocks = (COLUMNS, size[1]), (COLUMNS, size[1] // BLOCK)
+    gate, up = (by_rows(x, dequantized(graph, name, types, sizes, blocks, has_zero)) for name in ("gate", "up"))
+    y = F.activation_swish(gate, sigmoid_input_scale=given.pop("scale", 1.0)) * up
+    shown: dict[str, Any] = {"gate": gate} if given.pop("shows_gate", False) else {}
     return graph.compile(y=y, **shown, **given)
 
 
@@ -49,17 +37,8 @@ def _inputs(graph: dml.CompiledGraph, seed: int) -> dict[str, npt.NDArray[Any]]:
             values = random.standard_normal(tensor.sizes) / (64 if point.name.endswith(".s") else 1)
             made[point.name] = values.astype(tensor.data_type.numpy_dtype)
         else:
-            least, greatest = tensor.data_type.integer_limits
-            made[point.name] = random.integers(
-                least, greatest, tensor.sizes, tensor.data_type.numpy_dtype, endpoint=True
-            )
+            made[point.name] = random_integers(random, tensor.data_type, tensor.sizes)
     return made
-
-
-def _as_gpu(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    if Target.of(device.info).is_naive:
-        pytest.skip("SwiftShader compiles a GPU's products for ten seconds")
-    all_compute_as_gpus(monkeypatch, registers=256)
 
 
 @pytest.mark.t_way(3)
@@ -76,7 +55,7 @@ def test_a_gated_product_is_one_kernel_with_the_bits_of_four(
     size: tuple[int, int],
 ) -> None:
     """All types, few rows and several, sums of several segments; denormals and infinities among the operands."""
-    _as_gpu(device, monkeypatch)
+    computes_as_gpu(monkeypatch, device, registers=256)
     fused, single = (_gated(device, (data_type, integer), size, has_zero=has_zero, fuse=fuse) for fuse in (True, False))
     inputs = _inputs(fused, sum(size))
     inputs["gate.s"][2, 0], inputs["up.s"][5, 1], inputs["x"][0, 7] = 6e-8, np.inf, 6e-8
@@ -93,6 +72,6 @@ def test_what_is_no_such_gate_or_is_shown_is_computed_apart(
     device: dml.Device, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]
 ) -> None:
     """Another scale of SWISH, and a gate that is an output of the graph."""
-    _as_gpu(device, monkeypatch)
+    computes_as_gpu(monkeypatch, device, registers=256)
     graph = _gated(device, (dml.FLOAT16, dml.UINT4), (1, 96), has_zero=False, **given)
     assert not any(".gated" in variant for variant in variants_of(graph))

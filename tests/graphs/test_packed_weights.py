@@ -16,13 +16,13 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
+from dmlvk import functions as F
 from dmlvk.kernels.products.block_weights import weights_of_blocks
-from dmlvk.kernels.target import Target
 from dmlvk.operators.block_weights import DequantizeBlocks
-from tests.targets import all_compute_as_gpus, variants_of
+from tests.packed import by_rows, dequantized, of_blocks, random_integers
+from tests.targets import computes_as_gpu, variants_of
 
 Array = npt.NDArray[Any]
-NONE, TRANSPOSE = dml.MatrixTransform.NONE, dml.MatrixTransform.TRANSPOSE
 SIZES = ((1, 40, 2048 + 96), (3, 33, 1152), (17, 40, 512), (40, 72, 320))
 """Rows, columns and terms: of few rows and of many, of several segments, and of no whole number of tiles."""
 
@@ -52,38 +52,24 @@ class Weights:
         """The product of ``x`` and the numbers that ``w`` stands for, plus ``c``."""
         graph = dml.Graph(device)
         x = graph.input("x", self.number, (self.rows, self.terms))
-        w = graph.input("w", self.integer, self.sizes(self.terms))
-        parameters = [graph.input("s", self.number, self.sizes(self.terms // self.block))]
-        if self.has_zero:
-            parameters.append(graph.input("z", self.integer, self.sizes(self.terms // self.block)))
+        sizes, blocks = self.sizes(self.terms), self.sizes(self.terms // self.block)
+        w = dequantized(graph, "w", (self.number, self.integer), sizes, blocks, self.has_zero)
         c = graph.input("c", self.number, (self.rows, self.columns))
-        kind = dml.QuantizationType(len(parameters))
-        numbers = graph.apply(
-            "DEQUANTIZE",
-            {"input_tensor": w, "quantization_tensors": parameters},
-            {"quantization_type": kind, "quantization_tensor_count": len(parameters)},
-        )
-        transforms = {"trans_a": NONE, "trans_b": TRANSPOSE if self.transposed else NONE}
-        operands = {"a_tensor": x, "b_tensor": numbers, "c_tensor": c}
-        y = graph.apply("GEMM", operands, {**transforms, "alpha": 1.0, "beta": 0.5})
-        if relu:
-            y = graph.apply("ACTIVATION_RELU", {"input_tensor": y}, {})
-        return graph.compile(y=y, fuse=fuse)
+        y = by_rows(x, w, c, beta=0.5) if self.transposed else F.gemm(x, w, c, beta=0.5)
+        return graph.compile(y=F.activation_relu(y) if relu else y, fuse=fuse)
 
     def inputs(self, seed: int) -> dict[str, Array]:
         """Integers of the whole type, and normal numbers."""
         random = np.random.default_rng(seed)
-        least, greatest = self.integer.integer_limits
-        blocks = self.sizes(self.terms // self.block)
-        dtype, small = self.number.numpy_dtype, self.integer.numpy_dtype
+        blocks, dtype = self.sizes(self.terms // self.block), self.number.numpy_dtype
         made: dict[str, Array] = {
             "x": random.standard_normal((self.rows, self.terms)).astype(dtype),
-            "w": random.integers(least, greatest, self.sizes(self.terms), small, endpoint=True),
-            "s": (random.standard_normal(blocks) / 64).astype(dtype),
+            "w": random_integers(random, self.integer, self.sizes(self.terms)),
+            "w.s": (random.standard_normal(blocks) / 64).astype(dtype),
             "c": random.standard_normal((self.rows, self.columns)).astype(dtype),
         }
         if self.has_zero:
-            made["z"] = random.integers(least, greatest, blocks, small, endpoint=True)
+            made["w.z"] = random_integers(random, self.integer, blocks)
         return made
 
 
@@ -97,9 +83,7 @@ def check(device: dml.Device, weights: Weights, inputs: dict[str, Array], *, rel
 
 def _as(monkeypatch: pytest.MonkeyPatch, device: dml.Device, kernels: str) -> None:
     if kernels == "a GPU's":
-        if Target.of(device.info).is_naive:
-            pytest.skip("SwiftShader compiles a GPU's products for ten seconds")
-        all_compute_as_gpus(monkeypatch, registers=256)
+        computes_as_gpu(monkeypatch, device, registers=256)
 
 
 @EACH_KIND
@@ -134,7 +118,7 @@ def test_rare_scales_and_operands_give_the_same_bits(
         for unusual in (0.0, tiny, 1e-20, np.inf, np.nan, -np.inf):
             inputs = weights.inputs(3)
             with np.errstate(all="ignore"):
-                inputs["s"][3, 5] = inputs["s"][11, 0] = inputs["x"][1, 40] = number.numpy_dtype.type(unusual)
+                inputs["w.s"][3, 5] = inputs["w.s"][11, 0] = inputs["x"][1, 40] = number.numpy_dtype.type(unusual)
                 inputs["x"][0] *= number.numpy_dtype.type(1e-22)
             check(device, weights, inputs)
 
@@ -145,22 +129,16 @@ def test_blocks_of_models_are_packed_weights_of_graphs(device: dml.Device) -> No
     inputs: dict[str, Array] = {
         "x": random.standard_normal((2, 64)).astype(np.float32),
         "w": random.integers(0, 256, (5, 32), np.uint8),
-        "s": random.standard_normal((5, 2)).astype(np.float32),
+        "w.s": random.standard_normal((5, 2)).astype(np.float32),
     }
     results = []
     for fuse in (True, False):
         graph = dml.Graph(device)
-        weights = {
-            "packed_tensor": graph.input("w", dml.UINT8, (5, 32)),
-            "scale_tensor": graph.input("s", dml.FLOAT32, (5, 2)),
-        }
-        numbers = graph.apply("DMLVK_DEQUANTIZE_BLOCKS", weights, {"bits": 4, "block_size": 32}, output_sizes=(5, 64))
-        operands = {"a_tensor": graph.input("x", dml.FLOAT32, (2, 64)), "b_tensor": numbers}
-        attributes = {"trans_a": NONE, "trans_b": TRANSPOSE, "alpha": 1.0, "beta": 0.0}
-        model = graph.compile(y=graph.apply("GEMM", operands, attributes), fuse=fuse)
+        numbers = of_blocks(graph, inputs, "w", (5, 64), dml.FLOAT32, bits=4, block_size=32)
+        model = graph.compile(y=by_rows(graph.input("x", dml.FLOAT32, (2, 64)), numbers), fuse=fuse)
         results.append(device.run(model, inputs)["y"])
     integers = np.stack([inputs["w"] & 15, inputs["w"] >> 4], 2).reshape(5, 64).astype(float) - 8
-    expected = inputs["x"].astype(float) @ (integers * np.repeat(inputs["s"], 32, 1)).T
+    expected = inputs["x"].astype(float) @ (integers * np.repeat(inputs["w.s"], 32, 1)).T
     assert results[0].tobytes() == results[1].tobytes()
     assert np.allclose(results[0], expected, atol=1e-3)
 
@@ -168,14 +146,9 @@ def test_blocks_of_models_are_packed_weights_of_graphs(device: dml.Device) -> No
 def test_weights_that_are_an_output_too_are_made(device: dml.Device) -> None:
     """What a graph shows, or two operators read, is computed by DEQUANTIZE."""
     graph = dml.Graph(device)
-    w, s = graph.input("w", dml.INT4, (8, 32)), graph.input("s", dml.FLOAT32, (8, 1))
-    x = graph.input("x", dml.FLOAT32, (1, 32))
-    kind = {"quantization_type": dml.QuantizationType.SCALE, "quantization_tensor_count": 1}
-    numbers = graph.apply("DEQUANTIZE", {"input_tensor": w, "quantization_tensors": [s]}, kind)
-    attributes = {"trans_a": NONE, "trans_b": TRANSPOSE, "alpha": 1.0, "beta": 0.0}
-    y = graph.apply("GEMM", {"a_tensor": x, "b_tensor": numbers}, attributes)
-    model = graph.compile(y=y, numbers=numbers)
-    inputs = {"w": np.arange(256, dtype=np.int8).reshape(8, 32) % 16 - 8, "s": np.ones((8, 1), np.float32)}
+    numbers = dequantized(graph, "w", (dml.FLOAT32, dml.INT4), (8, 32), (8, 1), has_zero=False)
+    model = graph.compile(y=by_rows(graph.input("x", dml.FLOAT32, (1, 32)), numbers), numbers=numbers)
+    inputs = {"w": np.arange(256, dtype=np.int8).reshape(8, 32) % 16 - 8, "w.s": np.ones((8, 1), np.float32)}
     results = device.run(model, {**inputs, "x": np.ones((1, 32), np.float32)})
     assert results["numbers"].tolist() == inputs["w"].tolist()
     assert results["y"].tolist() == [inputs["w"].sum(axis=1).tolist()]
@@ -202,14 +175,14 @@ class OwnBlocks:
         blocks, pairs = each * (terms // self.block), 2 if self.factors is np.uint8 else 1
         made: dict[str, Array] = {
             "w": random.integers(0, 256, (columns, terms * self.bits // 8), np.uint8),
-            "s": (random.standard_normal((columns, blocks // self.large)) / 64).astype(np.float16),
+            "w.s": (random.standard_normal((columns, blocks // self.large)) / 64).astype(np.float16),
         }
         if self.has_float_zeros:
-            made["z"] = (random.standard_normal((columns, blocks)) * 4 + 8).astype(np.float32)
+            made["w.z"] = (random.standard_normal((columns, blocks)) * 4 + 8).astype(np.float32)
         if self.has_exponents:
-            made["s"] = random.integers(100, 150, made["s"].shape, np.uint8)
+            made["w.s"] = random.integers(100, 150, made["w.s"].shape, np.uint8)
         if self.factors is not None:
-            made["f"] = random.integers(0, 256, (columns, blocks // pairs), np.uint8).view(self.factors)
+            made["w.f"] = random.integers(0, 256, (columns, blocks // pairs), np.uint8).view(self.factors)
         return made
 
     def integers(self, inputs: dict[str, Array]) -> Array:
@@ -224,19 +197,19 @@ class OwnBlocks:
                 integers |= (plane >> shifts & (2**bits - 1)).reshape(len(plane), -1).astype(np.int64) << place
         if self.table is not None:
             integers = np.array(_TABLES[self.table])[integers]
-        zeros = inputs["z"].repeat(self.block, 1) if self.has_float_zeros else np.float32(self.zero)
+        zeros = inputs["w.z"].repeat(self.block, 1) if self.has_float_zeros else np.float32(self.zero)
         made: Array = integers.astype(np.float32) - zeros.astype(np.float32)
         return made
 
     def scales(self, inputs: dict[str, Array]) -> tuple[Array, Array]:
         """Those of blocks, and minima or zeros: FLOAT32 [columns, blocks]."""
         each = 2 if self.has_minima else 1
-        scales = np.exp2(inputs["s"] - 128.0) if self.has_exponents else inputs["s"]
+        scales = np.exp2(inputs["w.s"] - 128.0) if self.has_exponents else inputs["w.s"]
         scales = scales.astype(np.float32).reshape(len(scales), -1, each).repeat(self.large, 1)
         if self.factors is np.int8:
-            scales = scales * inputs["f"].astype(np.float32).reshape(scales.shape)
+            scales = scales * inputs["w.f"].astype(np.float32).reshape(scales.shape)
         elif self.factors is np.uint8:
-            scales = scales * np.stack([inputs["f"] & 15, inputs["f"] >> 4], -1).reshape(scales.shape)
+            scales = scales * np.stack([inputs["w.f"] & 15, inputs["w.f"] >> 4], -1).reshape(scales.shape)
         return scales[..., 0], scales[..., 1] if self.has_minima else np.zeros_like(scales[..., 0])
 
     def numbers(self, inputs: dict[str, Array], dtype: Any) -> Array:
@@ -248,21 +221,11 @@ class OwnBlocks:
     def graph(self, device: dml.Device, inputs: dict[str, Array], number: dml.DataType, *, fuse: bool) -> Any:
         graph = dml.Graph(device)
         x = graph.input("x", number, inputs["x"].shape)
-        names = {"w": "packed_tensor", "s": "scale_tensor", "f": "factor_tensor", "z": "zero_point_tensor"}
-        tensors = {
-            member: graph.input(name, dml.DataType(inputs[name].dtype), inputs[name].shape)
-            for name, member in names.items()
-            if name in inputs
-        }
-        columns, terms = len(inputs["w"]), inputs["x"].shape[1]
         meaning = {"zero_point": self.zero} if self.table is None else {"table": self.table}
         meaning = {} if self.has_float_zeros else meaning
         members = {"bits": self.bits, "block_size": self.block, "has_minima": self.has_minima, **meaning}
-        numbers = graph.apply(
-            "DMLVK_DEQUANTIZE_BLOCKS", tensors, members, output_sizes=(columns, terms), output_data_type=number
-        )
-        attributes = {"trans_a": NONE, "trans_b": TRANSPOSE, "alpha": 1.0, "beta": 0.0}
-        y = graph.apply("GEMM", {"a_tensor": x, "b_tensor": numbers}, attributes)
+        numbers = of_blocks(graph, inputs, "w", (len(inputs["w"]), x.sizes[1]), number, **members)
+        y = by_rows(x, numbers)
         return graph.compile(y=y, fuse=True) if fuse else graph.compile(y=y, numbers=numbers, fuse=False)
 
 
@@ -313,18 +276,13 @@ def test_numbers_have_the_bits_of_their_scales_times_factors(
 
 
 def test_scales_may_be_halves_of_numbers_whose_zeros_are_floats(device: dml.Device) -> None:
-    graph, scales = dml.Graph(device), np.array([[0.5], [2.0]], np.float16)
-    tensors = {
-        "packed_tensor": graph.input("w", dml.UINT8, (2, 16)),
-        "scale_tensor": graph.input("s", dml.FLOAT16, (2, 1)),
-        "zero_point_tensor": graph.input("z", dml.FLOAT32, (2, 1)),
-    }
-    numbers = graph.apply("DMLVK_DEQUANTIZE_BLOCKS", tensors, {"bits": 4, "block_size": 32}, output_sizes=(2, 32))
+    graph = dml.Graph(device)
     inputs: dict[str, Array] = {
         "w": np.full((2, 16), 0x77, np.uint8),
-        "s": scales,
-        "z": np.array([[0.25], [7.0]], np.float32),
+        "w.s": np.array([[0.5], [2.0]], np.float16),
+        "w.z": np.array([[0.25], [7.0]], np.float32),
     }
+    numbers = of_blocks(graph, inputs, "w", (2, 32), dml.FLOAT32, bits=4, block_size=32)
     made = device.run(graph.compile(numbers=numbers), inputs)["numbers"]
     assert made.tolist() == [[3.375] * 32, [0.0] * 32]
 
@@ -381,20 +339,10 @@ def test_products_of_the_same_rows_share_their_parts(
     x = graph.input("x", dml.FLOAT16, (rows, terms))
     inputs["x"] = random.standard_normal((rows, terms)).astype(np.float16)
     for number in range(3):
-        own = {"packed_tensor": f"w{number}", "scale_tensor": f"s{number}"}
         inputs[f"w{number}"] = random.integers(0, 256, (columns, terms // 2), np.uint8)
-        inputs[f"s{number}"] = random.standard_normal((columns, terms // 32)).astype(np.float16)
-        tensors = {
-            member: graph.input(name, dml.DataType(inputs[name].dtype), inputs[name].shape)
-            for member, name in own.items()
-        }
-        packing, sizes = {"bits": 4, "block_size": 32}, (columns, terms)
-        numbers = graph.apply(
-            "DMLVK_DEQUANTIZE_BLOCKS", tensors, packing, output_sizes=sizes, output_data_type=dml.FLOAT16
-        )
-        operands = {"a_tensor": x, "b_tensor": numbers} | ({"c_tensor": made["y0"]} if follows and number == 1 else {})
-        attributes = {"trans_a": NONE, "trans_b": TRANSPOSE, "alpha": 1.0, "beta": 1.0}
-        made[f"y{number}"] = graph.apply("GEMM", operands, attributes)
+        inputs[f"w{number}.s"] = random.standard_normal((columns, terms // 32)).astype(np.float16)
+        numbers = of_blocks(graph, inputs, f"w{number}", (columns, terms), dml.FLOAT16, bits=4, block_size=32)
+        made[f"y{number}"] = by_rows(x, numbers, made["y0"] if follows and number == 1 else None)
     fused, single = (graph.compile(**made, fuse=fuse) for fuse in (True, False))
     found, expected = (device.run(compiled, inputs) for compiled in (fused, single))
     assert {name: y.tobytes() for name, y in found.items()} == {name: y.tobytes() for name, y in expected.items()}

@@ -13,9 +13,9 @@ from onnx import TensorProto, helper
 import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.onnx.plan.segments import Segment
+from tests.counted_calls import calls_of
 from tests.onnx import models
 from tests.onnx.bound_caches import CACHES, PRESENTS, bound
-from tests.onnx.counted_calls import calls_of
 from tests.onnx.masked_caches import (
     BATCH,
     CAPACITY,

@@ -18,10 +18,10 @@ from dmlvk.kernels.target import Target
 from dmlvk.onnx.decoding.caches import CachePair, Caches
 from dmlvk.onnx.model.loading import load
 from dmlvk.onnx.plan.segments import Segment
+from tests.counted_calls import calls_of
 from tests.onnx import decoder, models
 from tests.onnx.attention_forms import Form, whole_form
 from tests.onnx.bound_caches import CACHES, PRESENTS, bound
-from tests.onnx.counted_calls import calls_of
 
 Array = npt.NDArray[Any]
 

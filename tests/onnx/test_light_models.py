@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -12,6 +11,7 @@ import pytest
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from tests.counted_calls import calls_of
 from tests.onnx.light import by_onnx_runtime, in_halves, input_of, load, with_random_weights
 
 SQUEEZENET_BITS = 3185388594  # The checksum of the results on all devices
@@ -46,19 +46,12 @@ def test_squeezenet_has_the_same_bits_on_every_device_and_agrees_with_onnx_runti
 def test_memory_is_hardly_more_than_what_no_plan_could_do_without(
     any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    allocated: list[int] = []
-    allocate = type(any_device.engine).allocate
-
-    def counted(engine: Any, size_in_bytes: int, **options: Any) -> Any:
-        allocated.append(size_in_bytes)
-        return allocate(engine, size_in_bytes, **options)
-
-    monkeypatch.setattr(type(any_device.engine), "allocate", counted)
+    allocated = calls_of(monkeypatch, type(any_device.engine), "allocate")
     any_device.arrays.pool.clear()
     session = ort.InferenceSession(load("shufflenet"), device=any_device, strict=True)
     usage = session.usage
     assert usage.device_bytes <= 1.2 * usage.least_bytes
-    assert usage.device_bytes <= sum(allocated) <= 1.2 * usage.least_bytes
+    assert usage.device_bytes <= sum(size for _, size in allocated) <= 1.2 * usage.least_bytes
     assert 50 < usage.waits < usage.launches
     largest_picture = 224 * 224 * 3 * 4
     assert usage.least_bytes > largest_picture

@@ -16,8 +16,8 @@ from dmlvk.kernels import access_orders
 from dmlvk.onnx.host.evaluation.call import FUNCTIONS
 from dmlvk.onnx.host.evaluation.movement import clipped_slice
 from dmlvk.onnx.plan.segments import Segment
+from tests.counted_calls import calls_of
 from tests.onnx import models, random_decoders
-from tests.onnx.counted_calls import calls_of
 from tests.onnx.models import model
 from tests.onnx.open_size_models import MODELS
 from tests.onnx.random_open_models import case_of, compared

@@ -20,6 +20,7 @@ import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.graphs.placement import placed
 from dmlvk.objects import portable
+from tests.counted_calls import calls_of
 from tests.onnx.models import model, parsed, two_branches
 
 
@@ -84,11 +85,6 @@ def test_a_second_run_compiles_and_allocates_nothing(
     session = ort.InferenceSession(made(), device=device)
     x = np.ones((2, 3), np.float32)
     first = session.run(None, {"x": x})
-    record, recordings = type(device.engine).record, []
-
-    def counted(*arguments: Any, **options: Any) -> Any:
-        recordings.append(arguments)
-        return record(*arguments, **options)
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a later run must not do this")
@@ -96,7 +92,7 @@ def test_a_second_run_compiles_and_allocates_nothing(
     for name in ("compile_graph", "create_operator", "create_buffer", "create_command_recorder"):
         monkeypatch.setattr(dml.Device, name, refuse)
     monkeypatch.setattr(type(device.engine), "allocate", refuse)
-    monkeypatch.setattr(type(device.engine), "record", counted)
+    recordings = calls_of(monkeypatch, type(device.engine), "record")
     for _ in range(3):
         for a, b in zip(session.run(None, {"x": x}), first, strict=True):
             assert a.tobytes() == b.tobytes()

@@ -12,6 +12,7 @@ import pytest
 
 import dmlvk.onnxruntime
 from dmlvk.running.replay import Replay
+from tests.counted_calls import calls_of
 from tests.language.small_llama import KEY_HEADS, LAYERS, write_folder
 
 genai = pytest.importorskip("onnxruntime_genai")
@@ -66,17 +67,9 @@ def test_tokens_are_those_of_the_cpu_and_caches_stay_on_the_device(folder: Path,
     assert to_device < 6 * 2 * LAYERS * KEY_HEADS * 16 * 4 * len(PROMPT) / 4
 
 
-def taken_ahead(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+def taken_ahead(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """An element for each step that had been begun before it was asked for."""
-    found: list[None] = []
-    finish = Replay.finish
-
-    def counted(run: Replay, results: Any) -> None:
-        found.append(None)
-        finish(run, results)
-
-    monkeypatch.setattr(Replay, "finish", counted)
-    return found
+    return calls_of(monkeypatch, Replay, "finish")
 
 
 def test_the_likeliest_tokens_step_is_begun_before_it_is_asked_for(

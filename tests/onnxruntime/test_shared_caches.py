@@ -10,6 +10,7 @@ import pytest
 
 import dmlvk.onnxruntime
 from dmlvk.running.replay import Replay
+from tests.counted_calls import calls_of
 from tests.language.small_llama import KEY_HEADS, LAYERS, write_folder
 from tests.onnxruntime.models import alone, session_of
 
@@ -64,14 +65,7 @@ def logits_of(session: onnxruntime.InferenceSession, tokens: list[int]) -> Any:
 def test_what_nobody_asked_for_is_not_seen_and_does_not_overwrite_what_others_append(
     model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun: list[None] = []
-    start = Replay.start
-
-    def counted(run: Replay, given: Any) -> None:
-        begun.append(None)
-        start(run, given)
-
-    monkeypatch.setattr(Replay, "start", counted)
+    begun = calls_of(monkeypatch, Replay, "start")
     first, second, host = session_of(model), session_of(model), alone(model)
     text = Text()
     for other in (90, 17):  # the second time both sessions repeat runs of theirs

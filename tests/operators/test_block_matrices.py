@@ -15,7 +15,6 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
-from dmlvk import functions as F
 from dmlvk.conformance.execution import Workbench
 from dmlvk.kernels.products.block_matrices import multiplies, variants
 from dmlvk.kernels.products.block_weights import weights_of
@@ -26,6 +25,7 @@ from dmlvk.trials.matrix_trial import matrices_lie_in_quads
 from tests.cooperative_modules import imitate_matrices
 from tests.operators.test_cooperative_attention import VARIANTS as TRIALS
 from tests.operators.test_products import gemm_desc, on_llvmpipe
+from tests.packed import by_rows, dequantized, gated
 
 _VARIANTS = {variant.name: variant for variant in variants()}
 _BLOCK = 32
@@ -67,46 +67,38 @@ class Case:
     is_gated: bool = False
     launches: int = 2
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("gate", "up") if self.is_gated else ("up",)
+
     def graph(self, device: dml.Device) -> dml.CompiledGraph:
         graph = dml.Graph(device)
         x = graph.input("x", dml.FLOAT16, (self.rows, self.terms))
-        products = [self._product(graph, x, name) for name in (("gate", "up") if self.is_gated else ("up",))]
-        y = products[0]
-        if self.is_gated:
-            y = F.activation_swish(products[0], sigmoid_input_scale=1.0) * products[1]
-        return graph.compile(flags=dml.ExecutionFlags.ALLOW_DEVICE_ARITHMETIC, y=y)
-
-    def _product(self, graph: dml.Graph, x: Any, name: str) -> Any:
-        blocks = (self.columns, self.terms // _BLOCK)
-        quantization, kind = [graph.input(f"{name} scale", dml.FLOAT16, blocks)], dml.QuantizationType.SCALE
-        if self.has_zeros:
-            quantization.append(graph.input(f"{name} zero", self.data_type, blocks))
-            kind = dml.QuantizationType.SCALE_ZERO_POINT
-        integers = graph.input(f"{name} weights", self.data_type, (self.columns, self.terms))
-        numbers = graph.apply(
-            "DEQUANTIZE",
-            {"input_tensor": integers, "quantization_tensors": quantization},
-            {"quantization_type": kind, "quantization_tensor_count": len(quantization)},
+        sizes, blocks, types = (
+            (self.columns, self.terms),
+            (self.columns, self.terms // _BLOCK),
+            (dml.FLOAT16, self.data_type),
         )
-        transforms = {"trans_a": dml.MatrixTransform.NONE, "trans_b": dml.MatrixTransform.TRANSPOSE}
-        return graph.apply("GEMM", {"a_tensor": x, "b_tensor": numbers}, {**transforms, "alpha": 1.0, "beta": 0.0})
+        weights = [dequantized(graph, name, types, sizes, blocks, self.has_zeros) for name in self.names]
+        y = gated([by_rows(x, numbers) for numbers in weights])
+        return graph.compile(flags=dml.ExecutionFlags.ALLOW_DEVICE_ARITHMETIC, y=y)
 
     def inputs(self) -> dict[str, npt.NDArray[Any]]:
         random, low = np.random.default_rng(7), 0 if self.data_type is dml.UINT4 else -8
         blocks, integer = (self.columns, self.terms // _BLOCK), np.int8 if low else np.uint8
         found: dict[str, npt.NDArray[Any]] = {"x": random.standard_normal((self.rows, self.terms)).astype(np.float16)}
-        for name in ("gate", "up") if self.is_gated else ("up",):
-            found[f"{name} weights"] = random.integers(low, low + 16, (self.columns, self.terms)).astype(integer)
-            found[f"{name} scale"] = random.uniform(0.001, 0.02, blocks).astype(np.float16)
+        for name in self.names:
+            found[f"{name}"] = random.integers(low, low + 16, (self.columns, self.terms)).astype(integer)
+            found[f"{name}.s"] = random.uniform(0.001, 0.02, blocks).astype(np.float16)
             if self.has_zeros:
-                found[f"{name} zero"] = random.integers(low, low + 16, blocks).astype(integer)
+                found[f"{name}.z"] = random.integers(low, low + 16, blocks).astype(integer)
         return found
 
     def numbers(self, given: dict[str, npt.NDArray[Any]], name: str) -> npt.NDArray[np.float64]:
-        zero = given.get(f"{name} zero", np.zeros(1, np.int8)).astype(np.float32)
+        zero = given.get(f"{name}.z", np.zeros(1, np.int8)).astype(np.float32)
         zero = np.repeat(zero, _BLOCK, axis=1) if self.has_zeros else zero
-        scale = np.repeat(given[f"{name} scale"], _BLOCK, axis=1).astype(np.float32)
-        rounded = ((given[f"{name} weights"].astype(np.float32) - zero) * scale).astype(np.float16)
+        scale = np.repeat(given[f"{name}.s"], _BLOCK, axis=1).astype(np.float32)
+        rounded = ((given[f"{name}"].astype(np.float32) - zero) * scale).astype(np.float16)
         return rounded.astype(np.float64)
 
     def expected(self, given: dict[str, npt.NDArray[Any]]) -> npt.NDArray[np.float64]:

@@ -32,7 +32,7 @@ from dmlvk.runtime.vulkan import CooperativeMatrix, list_devices
 from dmlvk.spirv.cooperative_types import FLOATS_SOURCE
 from dmlvk.spirv.modules import module_instructions, module_words
 from tests.cooperative_modules import imitate_matrices
-from tests.operators.test_products import gemm_desc, on_llvmpipe
+from tests.operators.test_products import convolution_inputs, gemm_desc, on_llvmpipe
 
 Array = npt.NDArray[Any]
 
@@ -389,13 +389,7 @@ def test_convolutions(
     sizes, filters, options = window
     random = np.random.default_rng(33)
     desc = convolution_desc(dml.FLOAT16, sizes, filters, **options)
-    inputs = {
-        "InputTensor": values("normal", sizes, dml.FLOAT16, random),
-        "FilterTensor": values("normal", filters, dml.FLOAT16, random),
-    }
-    inputs["FilterTensor"][(1,) + (0,) * (len(filters) - 1)] = np.inf
-    if desc.bias_tensor is not None:
-        inputs["BiasTensor"] = values("normal", tuple(desc.bias_tensor.sizes), dml.FLOAT16, random)
+    inputs = convolution_inputs(desc, random)
     expected = _check(on_llvmpipe(benches)[0], desc, inputs)
     assert np.isinf(expected.values).any()
 

@@ -20,16 +20,15 @@ from dmlvk.conformance.samples.products import KINDS, convolution_desc, values
 from dmlvk.datatypes import DataType
 from dmlvk.kernels import library
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.products import exact_products, matrix
-from dmlvk.kernels.products.matrix_choice import Choice, Work
-from dmlvk.kernels.products.matrix_tile import ONE_SEGMENT, PARALLEL, SEGMENT, SEQUENTIAL, MatrixTile
+from dmlvk.kernels.products import exact_products
+from dmlvk.kernels.products.matrix_tile import PARALLEL, SEQUENTIAL, MatrixTile
 from dmlvk.kernels.products.matrix_tiles import MEDIUM, ON_PROCESSORS, PLANES, ROWS_ACROSS, SINGLE, TILES, WINDOWS
 from dmlvk.kernels.target import CPU, GPU, Target
 from dmlvk.operators import OperatorDesc
 from dmlvk.spirv import opcodes
 from scripts.shader_tools.spirv import Module
 from tests.cooperative_modules import imitate_matrices
-from tests.operators.test_products import gemm_desc, on_llvmpipe
+from tests.operators.test_products import gemm_desc, on_llvmpipe, only
 from tests.targets import all_compute_as_gpus, variants
 
 Array = npt.NDArray[Any]
@@ -218,15 +217,6 @@ _QUICK_TILES = (MEDIUM, _SMALLEST, ROWS_ACROSS[0], TILES[-1])
 @pytest.fixture(autouse=True)
 def _own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     all_compute_as_gpus(monkeypatch, as_gpus=False)
-
-
-def only(monkeypatch: pytest.MonkeyPatch, tile: MatrixTile, come: int) -> None:
-    """Every product is computed with a tile, and with its segments coming together in a way."""
-
-    def chosen(work: Work, target: Target) -> Choice:
-        return Choice(tile, ONE_SEGMENT if work.terms <= SEGMENT else come, tile.segments_at_once(target))
-
-    monkeypatch.setattr(matrix, "choose", chosen)
 
 
 def allowed(bench: Workbench, desc: OperatorDesc, inputs: dict[str, Array]) -> Array:

@@ -16,9 +16,9 @@ import pytest
 import dmlvk as dml
 from dmlvk.kernels.products.block_weights import Blocks, BlockWeights
 from dmlvk.kernels.products.packed_integers import rows_kernel, rows_kernels
-from dmlvk.kernels.target import GPU, Target
+from dmlvk.kernels.target import GPU
 from tests.graphs.test_packed_weights import OWN_BLOCKS, OwnBlocks
-from tests.targets import all_compute_as_gpus, variants_of
+from tests.targets import computes_as_gpu, variants_of
 
 Array = npt.NDArray[Any]
 _SEGMENT = 1024
@@ -92,12 +92,6 @@ def rows_of(kind: OwnBlocks, rows: int, columns: int, terms: int) -> dict[str, A
     return inputs
 
 
-def as_gpu(monkeypatch: pytest.MonkeyPatch, device: dml.Device) -> None:
-    if Target.of(device.info).is_naive:
-        pytest.skip("SwiftShader compiles a GPU's products for ten seconds")
-    all_compute_as_gpus(monkeypatch, registers=256)
-
-
 @pytest.mark.parametrize("kernels", ["its own", "a GPU's"])
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_rows_have_the_bits_of_the_definition(
@@ -105,7 +99,7 @@ def test_rows_have_the_bits_of_the_definition(
 ) -> None:
     """And errors below those that are stated, for each type and few rows and more."""
     if kernels == "a GPU's":
-        as_gpu(monkeypatch, device)
+        computes_as_gpu(monkeypatch, device, registers=256)
     for rows, columns, terms in ((1, 24, 2048), (9, 9, 1280)):
         inputs = rows_of(kind, rows, columns, terms)
         found, (name,) = check(device, kind, inputs)
@@ -125,7 +119,7 @@ def test_rare_terms_and_scales_have_the_bits_of_the_definition(
 ) -> None:
     """Denormals, infinities, NaN, sums that vanish, and sums of terms that no number of 32 bits holds."""
     if kernels == "a GPU's":
-        as_gpu(monkeypatch, device)
+        computes_as_gpu(monkeypatch, device, registers=256)
     for kind in (_WITH_MINIMA[0], KINDS[1], _WITH_FLOATS):
         for unusual in (0.0, 1e-39, 1e-20, 1e37, 3e38, np.inf, np.nan):
             inputs = rows_of(kind, 3, 24, 1280)
@@ -133,11 +127,11 @@ def test_rare_terms_and_scales_have_the_bits_of_the_definition(
             inputs["x"][0] *= np.float32(1e-34)
             inputs["x"][2] *= np.float32(1e-30)
             inputs["x"][2, :16] = 1e-42
-            inputs["s"][3, 2], inputs["s"][11, 0] = 0.0, 6e-8
+            inputs["w.s"][3, 2], inputs["w.s"][11, 0] = 0.0, 6e-8
             with np.errstate(all="ignore"):
-                inputs["s"][5, 1] = np.float16(unusual)
+                inputs["w.s"][5, 1] = np.float16(unusual)
             if kind.has_float_zeros:
-                inputs["z"][7, 3], inputs["z"][8, 3] = 1e-41, 1e-20
+                inputs["w.z"][7, 3], inputs["w.z"][8, 3] = 1e-41, 1e-20
             check(device, kind, inputs)
 
 
@@ -148,11 +142,11 @@ def test_halves_have_the_bits_of_the_definition(
 ) -> None:
     """Rows of FLOAT16 by weights that are no integers of one plane times a scale."""
     if kernels == "a GPU's":
-        as_gpu(monkeypatch, device)
+        computes_as_gpu(monkeypatch, device, registers=256)
     inputs = rows_of(kind, 9, 24, 1280)
     inputs["x"] = inputs["x"].astype(np.float16)
     if kind.has_float_zeros:
-        inputs["z"], inputs["s"] = inputs["z"].astype(np.float16), inputs["s"]
+        inputs["w.z"], inputs["w.s"] = inputs["w.z"].astype(np.float16), inputs["w.s"]
     graph = kind.graph(device, inputs, dml.FLOAT16, fuse=True)
     expected = chunked(kind, inputs["x"].astype(np.float32), inputs).astype(np.float16)
     assert device.run(graph, inputs)["y"].tobytes() == expected.tobytes(), variants_of(graph)
@@ -169,8 +163,7 @@ def test_a_row_has_the_same_bits_among_any_number(
     some = dict(inputs, x=inputs["x"][:rows])
     for registers in (None, 64, 128, 256):
         if registers is not None:
-            as_gpu(monkeypatch, device)
-            all_compute_as_gpus(monkeypatch, registers=registers)
+            computes_as_gpu(monkeypatch, device, registers)
         found = device.run(kind.graph(device, some, dml.FLOAT32, fuse=True), some)["y"]
         assert found.tobytes() == whole[:rows].tobytes(), registers
 

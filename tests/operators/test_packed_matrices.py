@@ -24,6 +24,7 @@ from dmlvk.runtime.vulkan import DeviceInfo
 from tests.cooperative_modules import imitate_matrices
 from tests.operators.test_cooperative_attention import VARIANTS as TRIALS
 from tests.operators.test_products import on_llvmpipe
+from tests.packed import by_rows, dequantized
 
 Array = npt.NDArray[Any]
 _TARGET = dml.Device.__dict__["target"]  # which tests here have another one of
@@ -49,16 +50,9 @@ class Case:
 
     def run(self, device: dml.Device, inputs: dict[str, Array]) -> tuple[Array, list[str]]:
         blocks, graph = (self.columns, self.terms // self.block), dml.Graph(device)
-        quantization = [graph.input("scale", dml.FLOAT16, blocks), graph.input("zero", self.data_type, blocks)]
-        integers = graph.input("integers", self.data_type, (self.columns, self.terms))
-        numbers = graph.apply(
-            "DEQUANTIZE",
-            {"input_tensor": integers, "quantization_tensors": quantization},
-            {"quantization_type": dml.QuantizationType.SCALE_ZERO_POINT, "quantization_tensor_count": 2},
-        )
-        operands = {"a_tensor": graph.input("x", dml.FLOAT16, (self.rows, self.terms)), "b_tensor": numbers}
-        transforms = {"trans_a": dml.MatrixTransform.NONE, "trans_b": dml.MatrixTransform.TRANSPOSE}
-        compiled = graph.compile(y=graph.apply("GEMM", operands, {**transforms, "alpha": 1.0, "beta": 0.0}))
+        types, sizes = (dml.FLOAT16, self.data_type), (self.columns, self.terms)
+        numbers = dequantized(graph, "w", types, sizes, blocks, has_zero=True)
+        compiled = graph.compile(y=by_rows(graph.input("x", dml.FLOAT16, (self.rows, self.terms)), numbers))
         return device.run(compiled, inputs)["y"], [step.kernel.variant for step in compiled.steps]
 
     def inputs(self) -> dict[str, Array]:
@@ -70,9 +64,9 @@ class Case:
         x[1, 3], x[2, 5], x[3, 7] = np.inf, 50000, -3000
         return {
             "x": x,
-            "integers": random.integers(0, 2**bits, (self.columns, self.terms)).astype(np.uint8),
-            "scale": random.uniform(-0.01, 0.01, blocks).astype(np.float16),
-            "zero": random.integers(0, 2**bits, blocks).astype(np.uint8),
+            "w": random.integers(0, 2**bits, (self.columns, self.terms)).astype(np.uint8),
+            "w.s": random.uniform(-0.01, 0.01, blocks).astype(np.float16),
+            "w.z": random.integers(0, 2**bits, blocks).astype(np.uint8),
         }
 
 
@@ -86,11 +80,11 @@ def expected(case: Case, inputs: dict[str, Array]) -> Array:
         unit = np.where(peak > 0, power, 1) * 2.0**-23
         first = np.rint(x / unit) * unit
         rest = x - first
-        integers = inputs["integers"].astype(np.float64) - np.repeat(inputs["zero"], case.block, 1)
+        integers = inputs["w"].astype(np.float64) - np.repeat(inputs["w.z"], case.block, 1)
         weights = integers.reshape(case.columns, -1, chunk)
         sums = np.einsum("rkt,ckt->krc", first, weights).astype(np.float32)
         sums = sums + np.einsum("rkt,ckt->krc", rest, weights).astype(np.float32)
-        scales = np.repeat(inputs["scale"].astype(np.float32), case.block // chunk, 1)
+        scales = np.repeat(inputs["w.s"].astype(np.float32), case.block // chunk, 1)
         values = sums * scales.T[:, None, :]
         total = np.zeros((case.rows, case.columns), np.float32)
         for segment in range(0, case.terms // chunk, _SEGMENT // chunk):
@@ -184,7 +178,7 @@ def test_sums_of_parts_are_added_segment_by_segment(
     case = Case(5, 4 * _SEGMENT, 20)
     inputs = {name: np.zeros_like(array) for name, array in case.inputs().items()}
     inputs["x"][:, ::_SEGMENT] = 4096, 0, 5 * 2.0**-14, -4096
-    inputs["scale"][:] = inputs["integers"][:] = 1
+    inputs["w.s"][:] = inputs["w"][:] = 1
     with dml.Device(on_llvmpipe(benches)[0].device.info.index) as device:
         found, names = case.run(device, inputs)
     assert (found == 8 * 2.0**-14).all()  # which is what 5 is rounded to beside 2^26

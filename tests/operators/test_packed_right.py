@@ -17,6 +17,7 @@ from dmlvk.kernels.products.matrix_tiles import FLAT_COOPERATIVE
 from tests.operators import test_cooperative_floats
 from tests.operators.test_cooperative_floats import imitated
 from tests.operators.test_products import on_llvmpipe
+from tests.packed import by_rows, dequantized
 
 __all__ = ["imitated"]
 
@@ -28,20 +29,9 @@ def _graph(
 ) -> dml.CompiledGraph:
     rows, terms, columns = shape
     graph = dml.Graph(device)
-    blocks = (columns, terms // _BLOCK)
-    quantization = [graph.input("scale", dml.FLOAT16, blocks)]
-    kind = dml.QuantizationType.SCALE
-    if has_zeros:
-        quantization.append(graph.input("zero", data_type, blocks))
-        kind = dml.QuantizationType.SCALE_ZERO_POINT
-    numbers = graph.apply(
-        "DEQUANTIZE",
-        {"input_tensor": graph.input("weights", data_type, (columns, terms)), "quantization_tensors": quantization},
-        {"quantization_type": kind, "quantization_tensor_count": len(quantization)},
-    )
-    members = {"a_tensor": graph.input("x", dml.FLOAT16, (rows, terms)), "b_tensor": numbers}
-    transforms = {"trans_a": dml.MatrixTransform.NONE, "trans_b": dml.MatrixTransform.TRANSPOSE}
-    y = graph.apply("GEMM", members, {**transforms, "alpha": 1.0, "beta": 0.0})
+    types = dml.FLOAT16, data_type
+    numbers = dequantized(graph, "weights", types, (columns, terms), (columns, terms // _BLOCK), has_zeros)
+    y = by_rows(graph.input("x", dml.FLOAT16, (rows, terms)), numbers)
     return graph.compile(flags=dml.ExecutionFlags.ALLOW_DEVICE_ARITHMETIC, y=y)
 
 
@@ -69,14 +59,14 @@ def test_results_are_those_of_the_weights(
     low = 0 if data_type is dml.UINT4 else -8
     feed: dict[str, npt.NDArray[Any]] = {
         "weights": rng.integers(low, low + 16, (columns, terms)).astype(np.int8 if low else np.uint8),
-        "scale": rng.uniform(0.01, 0.1, (columns, terms // _BLOCK)).astype(np.float16),
+        "weights.s": rng.uniform(0.01, 0.1, (columns, terms // _BLOCK)).astype(np.float16),
         "x": rng.standard_normal((rows, terms)).astype(np.float16),
     }
     zeros = np.zeros((columns, terms // _BLOCK), np.int8)
     if has_zeros:
         zeros = rng.integers(low, low + 16, zeros.shape).astype(np.int8)
-        feed["zero"] = zeros.astype(feed["weights"].dtype)
-    of_terms = [np.repeat(array, _BLOCK, axis=1) for array in (zeros, feed["scale"])]
+        feed["weights.z"] = zeros.astype(feed["weights"].dtype)
+    of_terms = [np.repeat(array, _BLOCK, axis=1) for array in (zeros, feed["weights.s"])]
     numbers = ((feed["weights"].astype(np.float32) - of_terms[0]) * of_terms[1].astype(np.float32)).astype(np.float16)
     expected = feed["x"].astype(np.float64) @ numbers.T.astype(np.float64)
     np.testing.assert_allclose(device.run(graph, feed)["y"], expected, rtol=2e-3, atol=2e-2)

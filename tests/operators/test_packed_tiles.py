@@ -13,13 +13,13 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
-from dmlvk import functions as F
 from dmlvk.conformance.execution import Workbench
 from dmlvk.kernels.products import packed_dots, packed_matrices
 from dmlvk.kernels.products.packed_matrices import ExactTile
 from dmlvk.kernels.target import Target
 from tests.cooperative_modules import imitate_matrices
 from tests.operators.test_products import on_llvmpipe
+from tests.packed import by_rows, gated, of_blocks
 
 Array = npt.NDArray[Any]
 _ONE, _TWO, _GATED = ExactTile(1, 1, 1, 1, 1), ExactTile(1, 1, 1, 1, 2), ExactTile(1, 1, 1, 2, 1)
@@ -48,27 +48,11 @@ class Case:
 
     def run(self, device: dml.Device, inputs: dict[str, Array]) -> tuple[Array, list[str]]:
         graph = dml.Graph(device)
-        points = {name: graph.input(name, dml.DataType(given.dtype), given.shape) for name, given in inputs.items()}
-        products = [self._product(graph, points, name) for name in self.names]
-        y = products[0]
-        if self.is_gated:
-            y = F.activation_swish(products[0], sigmoid_input_scale=1.0) * products[1]
-        compiled = graph.compile(y=y)
+        x, sizes = graph.input("x", dml.FLOAT16, (self.rows, self.terms)), (self.columns, self.terms)
+        packing = {"bits": self.bits, "block_size": self.block}
+        weights = [of_blocks(graph, inputs, name, sizes, dml.FLOAT16, **packing) for name in self.names]
+        compiled = graph.compile(y=gated([by_rows(x, numbers) for numbers in weights]))
         return device.run(compiled, inputs)["y"], [step.kernel.variant for step in compiled.steps]
-
-    def _product(self, graph: dml.Graph, points: dict[str, Any], name: str) -> Any:
-        members = {"packed_tensor": "weights", "scale_tensor": "scale", "zero_point_tensor": "zero"}
-        tensors = {member: points[f"{name} {of}"] for member, of in members.items() if f"{name} {of}" in points}
-        numbers = graph.apply(
-            "DMLVK_DEQUANTIZE_BLOCKS",
-            tensors,
-            {"bits": self.bits, "block_size": self.block},
-            output_sizes=(self.columns, self.terms),
-            output_data_type=dml.FLOAT16,
-        )
-        transforms = {"trans_a": dml.MatrixTransform.NONE, "trans_b": dml.MatrixTransform.TRANSPOSE}
-        operands = {"a_tensor": points["x"], "b_tensor": numbers}
-        return graph.apply("GEMM", operands, {**transforms, "alpha": 1.0, "beta": 0.0})
 
     def inputs(self) -> dict[str, Array]:
         """Rows of every kind: each chunk has one exponent, or terms 2^-17 below its largest one, too."""
@@ -82,12 +66,12 @@ class Case:
         self._spoil(given["x"])
         for name in self.names:
             random_bytes = (self.columns, blocks * self.block * self.bits // 8)
-            given[f"{name} weights"] = random.integers(0, 256, random_bytes, np.uint8)
-            given[f"{name} scale"] = random.uniform(-0.01, 0.01, (self.columns, blocks)).astype(np.float16)
+            given[f"{name}"] = random.integers(0, 256, random_bytes, np.uint8)
+            given[f"{name}.s"] = random.uniform(-0.01, 0.01, (self.columns, blocks)).astype(np.float16)
             if self.has_zeros:
                 zeros = (self.columns, -(-blocks * self.bits // 8))
-                given[f"{name} zero"] = random.integers(0, 256, zeros, np.uint8)
-        given["up scale"][self.columns // 2, -1] = np.inf
+                given[f"{name}.z"] = random.integers(0, 256, zeros, np.uint8)
+        given["up.s"][self.columns // 2, -1] = np.inf
         return given
 
     def _spoil(self, x: Array) -> None:

@@ -79,6 +79,18 @@ def product(bench: Workbench, a: Array, b: Array) -> Array:
     return run_sample(bench, desc, {"ATensor": a, "BTensor": b}).outputs["OutputTensor"]
 
 
+def convolution_inputs(desc: dml.Convolution, random: np.random.Generator) -> dict[str, Array]:
+    """Normal numbers, and one infinite weight at an edge of a filter."""
+    described = {"InputTensor": desc.input_tensor, "FilterTensor": desc.filter_tensor, "BiasTensor": desc.bias_tensor}
+    inputs = {
+        name: values("normal", tuple(tensor.sizes), tensor.data_type, random)
+        for name, tensor in described.items()
+        if tensor is not None
+    }
+    inputs["FilterTensor"][(1,) + (0,) * (inputs["FilterTensor"].ndim - 1)] = np.inf
+    return inputs
+
+
 def only(monkeypatch: pytest.MonkeyPatch, tile: MatrixTile, come: int) -> None:
     """Every product is computed with a tile, and with its segments coming together in a way."""
 

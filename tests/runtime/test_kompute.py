@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
@@ -23,6 +23,7 @@ from dmlvk.runtime import kompute, kompute_choice, kompute_library, pipelines
 from dmlvk.runtime.kompute import Allocation, Engine, Launch
 from dmlvk.runtime.vulkan import MemoryGuard
 from tests.binding.support import compiled, floats, sign
+from tests.counted_calls import calls_of
 
 VALUES = np.linspace(-2, 2, 64, dtype=np.float32)
 
@@ -193,14 +194,7 @@ def test_a_shader_is_compiled_once_for_all_buffers_and_sizes(
 ) -> None:
     """Also when the buffers are gone for which it was compiled, or what is kept was forgotten meanwhile."""
     monkeypatch.setattr(pipelines, "MOST_COMPILED", 1)
-    compilations: list[Launch] = []
-
-    def counted(one: Launch) -> tuple[bytes, tuple[int, ...]]:
-        compilations.append(one)
-        return engine_shader(one)
-
-    engine_shader = engine.shaders.of
-    monkeypatch.setattr(engine.shaders, "of", counted)
+    compilations = calls_of(monkeypatch, engine.shaders, "of")
 
     def signs(count: int, values: Any) -> tuple[Any, list[Allocation]]:
         source, target = engine.allocate(4 * count), engine.allocate(4 * count)
@@ -234,14 +228,7 @@ def test_the_shaders_of_a_recording_are_compiled_by_several_threads(
     """Also more of them than are kept; each launch computes with its own, and what is kept is not compiled again."""
     monkeypatch.setattr(pipelines, "MOST_COMPILED", most_kept)
     engine._pipelines = pipelines.Pipelines(engine._manager, side_by_side=True)
-    together: list[int] = []
-    compile_together = pipelines.Pipelines._compile_together
-
-    def counted(self: pipelines.Pipelines, launches: Sequence[Launch], shader: pipelines.ShaderOf) -> list[Any]:
-        together.append(len(launches))
-        return compile_together(self, launches, shader)
-
-    monkeypatch.setattr(pipelines.Pipelines, "_compile_together", counted)
+    together = calls_of(monkeypatch, pipelines.Pipelines, "_compile_together")
     kinds = [dml.ElementWiseNegate, dml.ElementWiseAbs, dml.ElementWiseSign, dml.ElementWiseCeil]
     functions: list[Any] = [np.negative, np.abs, np.sign, np.ceil]
     buffers = [engine.allocate(256) for _ in range(len(kinds) + 1)]
@@ -257,7 +244,7 @@ def test_the_shaders_of_a_recording_are_compiled_by_several_threads(
         for function, target in zip(functions, buffers[1:], strict=True):
             expected = function(expected)
             assert np.array_equal(engine.read(target, lambda seen: seen.view(np.float32).copy()), expected)
-    assert together == ([4, 3, 2] if most_kept == 1 else [4])
+    assert [len(launched) for _, launched, _ in together] == ([4, 3, 2] if most_kept == 1 else [4])
 
 
 @pytest.mark.skipif(not hasattr(kompute_library.kompute().Manager, "algorithms"), reason="Kompute as it is on PyPI")

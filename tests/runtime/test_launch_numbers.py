@@ -29,6 +29,7 @@ from dmlvk.runtime.vulkan.host_memory import resident_in_bytes
 from dmlvk.runtime.work import Allocation, Launch
 from dmlvk.spirv.general_shaders import general_shader, numbers_of
 from dmlvk.spirv.modules import binding_count, module_instructions, module_words
+from tests.counted_calls import calls_of
 from tests.effort import TAKES_TURNS
 from tests.onnx.models import model, two_branches
 from tests.onnx.open_size_models import MODELS
@@ -84,17 +85,9 @@ def slow_device(constants_device: dml.Device) -> Iterator[dml.Device]:
 
 
 @pytest.fixture
-def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """An entry for each pipeline that is compiled."""
-    made: list[str] = []
-    compile_pipeline = Pipelines._compile
-
-    def counted(self: Pipelines, *arguments: Any) -> Any:
-        made.append("pipeline")
-        return compile_pipeline(self, *arguments)
-
-    monkeypatch.setattr(Pipelines, "_compile", counted)
-    return made
+    return calls_of(monkeypatch, Pipelines, "_compile")
 
 
 def _engine(device: dml.Device) -> Engine:
@@ -117,7 +110,7 @@ def _transposed(device: dml.Device, rows: int, columns: int) -> None:
     np.testing.assert_array_equal(made, -values.T)
 
 
-def test_new_sizes_compile_nothing_once_they_vary(slow_device: dml.Device, compiled: list[str]) -> None:
+def test_new_sizes_compile_nothing_once_they_vary(slow_device: dml.Device, compiled: list[tuple[Any, ...]]) -> None:
     for number in range(2):
         _transposed(slow_device, 5 + number, 7)
     first = len(compiled)
@@ -133,7 +126,7 @@ def test_new_sizes_compile_nothing_once_they_vary(slow_device: dml.Device, compi
     assert len(compiled) == then
 
 
-def test_sizes_that_were_first_stay_compiled_in(slow_device: dml.Device, compiled: list[str]) -> None:
+def test_sizes_that_were_first_stay_compiled_in(slow_device: dml.Device, compiled: list[tuple[Any, ...]]) -> None:
     _transposed(slow_device, 5, 7)
     _transposed(slow_device, 6, 7)
     count = len(compiled)
@@ -142,7 +135,7 @@ def test_sizes_that_were_first_stay_compiled_in(slow_device: dml.Device, compile
 
 
 def test_numbers_of_large_launches_are_compiled_in(
-    slow_device: dml.Device, compiled: list[str], monkeypatch: pytest.MonkeyPatch
+    slow_device: dml.Device, compiled: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for most in ("MOST_BYTES", "MOST_WORK_GROUPS"):
         with monkeypatch.context() as patch:
@@ -165,7 +158,7 @@ def test_places_of_numbers_are_used_again(slow_device: dml.Device) -> None:
 
 
 def test_without_memory_for_numbers_they_are_compiled_in(
-    slow_device: dml.Device, compiled: list[str], monkeypatch: pytest.MonkeyPatch
+    slow_device: dml.Device, compiled: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     numbers = _engine(slow_device)._numbers
     assert numbers is not None

@@ -19,6 +19,7 @@ from dmlvk.torch.decompositions import decompositions  # noqa: E402
 from dmlvk.torch.devices import device_for  # noqa: E402
 from dmlvk.torch.lowering import LOWERINGS  # noqa: E402
 from dmlvk.torch.support import NOT_LOWERED  # noqa: E402
+from tests.counted_calls import calls_of  # noqa: E402
 from tests.torch.networks import network  # noqa: E402
 
 nn, functional = torch.nn, torch.nn.functional
@@ -102,14 +103,7 @@ class Positions(torch.nn.Module):  # type: ignore[misc, name-defined]  # of a pa
 
 
 def test_sizes_may_vary_without_another_plan(any_device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    plans: list[object] = []
-    made = Plan.__init__
-
-    def counted(plan: Plan, *arguments: Any, **named: Any) -> None:
-        plans.append(plan)
-        made(plan, *arguments, **named)
-
-    monkeypatch.setattr(Plan, "__init__", counted)
+    plans = calls_of(monkeypatch, Plan, "__init__")
     model = Positions().eval()
     run = compiled(model, any_device, dynamic=True)
     with torch.no_grad():
@@ -150,14 +144,7 @@ def test_layers_that_pytorch_computes_as_one_operator_in_inference(
 def test_dropout_has_eager_pytorchs_random_numbers_and_divides_nothing(
     any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graphs: list[Plan] = []
-    made = Plan.__init__
-
-    def counted(graph: Plan, *arguments: Any, **named: Any) -> None:
-        graphs.append(graph)
-        made(graph, *arguments, **named)
-
-    monkeypatch.setattr(Plan, "__init__", counted)
+    graphs = calls_of(monkeypatch, Plan, "__init__")
     layers = [nn.Linear(8, 16), nn.Dropout(0.3), nn.GELU(), nn.Linear(16, 16), nn.Dropout(0.5), nn.Linear(16, 4)]
     model, x = nn.Sequential(*layers), torch.randn(6, 8)
     run = compiled(model, any_device)

@@ -15,6 +15,7 @@ import dmlvk as dml
 torch = pytest.importorskip("torch")
 
 from dmlvk.graphs.plan import Plan  # noqa: E402
+from tests.counted_calls import calls_of  # noqa: E402
 
 DOUBLE = torch.float64
 PROGRAMS: dict[str, Callable[[Any], Any]] = {
@@ -34,25 +35,17 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.fixture
-def plans(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     torch.compiler.reset()
     torch.manual_seed(0)
     monkeypatch.setattr("dmlvk.torch.compiler._said", set())
-    found: list[object] = []
-    made = Plan.__init__
-
-    def counted(plan: Plan, *arguments: Any, **named: Any) -> None:
-        found.append(plan)
-        made(plan, *arguments, **named)
-
-    monkeypatch.setattr(Plan, "__init__", counted)
-    return found
+    return calls_of(monkeypatch, Plan, "__init__")
 
 
 @pytest.mark.parametrize("is_open", [False, True], ids=["one size", "open sizes"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_numbers_that_follow_from_sizes_leave_the_program_on_the_device(
-    name: str, is_open: bool, device: dml.Device, plans: list[object], caplog: pytest.LogCaptureFixture
+    name: str, is_open: bool, device: dml.Device, plans: list[tuple[Any, ...]], caplog: pytest.LogCaptureFixture
 ) -> None:
     program = PROGRAMS[name]
     run = torch.compile(program, backend="dmlvk", dynamic=is_open, options={"device": device})
@@ -66,7 +59,7 @@ def test_numbers_that_follow_from_sizes_leave_the_program_on_the_device(
 
 
 def test_gradients_pass_numbers_that_follow_from_sizes(
-    device: dml.Device, plans: list[object], caplog: pytest.LogCaptureFixture
+    device: dml.Device, plans: list[tuple[Any, ...]], caplog: pytest.LogCaptureFixture
 ) -> None:
     def program(x: Any) -> Any:
         return (x.sin() * x.shape[1] ** -0.5).square() / (x.shape[0] / 3)
@@ -83,7 +76,7 @@ def test_gradients_pass_numbers_that_follow_from_sizes(
 
 
 def test_numbers_among_the_arguments_need_one_plan(
-    device: dml.Device, plans: list[object], caplog: pytest.LogCaptureFixture
+    device: dml.Device, plans: list[tuple[Any, ...]], caplog: pytest.LogCaptureFixture
 ) -> None:
     def program(x: Any, factor: float) -> Any:
         return x * factor + x / (factor * 2 + x.shape[0])
@@ -99,7 +92,7 @@ def test_numbers_among_the_arguments_need_one_plan(
 
 @pytest.mark.parametrize("seed", range(4))
 def test_any_chain_of_operators_on_a_number_has_pytorchs_bits(
-    seed: int, device: dml.Device, plans: list[object], caplog: pytest.LogCaptureFixture
+    seed: int, device: dml.Device, plans: list[tuple[Any, ...]], caplog: pytest.LogCaptureFixture
 ) -> None:
     draw = random.Random(seed)
     of_one = ["neg", "reciprocal", "sqrt", "rsqrt", "floor", "ceil", "trunc", "round", "exp", "log1p", "abs", "sin"]
@@ -144,7 +137,7 @@ def test_a_smaller_tensor_is_repeated_where_it_is_assigned(
     program: Callable[[Any], Any],
     is_open: bool,
     device: dml.Device,
-    plans: list[object],
+    plans: list[tuple[Any, ...]],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     run = torch.compile(program, backend="dmlvk", dynamic=is_open, options={"device": device})

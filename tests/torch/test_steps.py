@@ -16,6 +16,7 @@ import dmlvk.torch  # noqa: E402 - needs PyTorch
 from dmlvk.torch.device import recorder  # noqa: E402 - likewise
 from dmlvk.torch.device.kernels import Kernel  # noqa: E402 - likewise
 from dmlvk.torch.device.tensors import value_of  # noqa: E402 - likewise
+from tests.counted_calls import calls_of  # noqa: E402
 
 nn, functional = torch.nn, torch.nn.functional
 assert dmlvk.torch  # importing it registers the device
@@ -25,13 +26,7 @@ def test_steps_of_an_optimizer_run_what_was_recorded_before(strict: str, monkeyp
     model = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 4)).to(strict)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     x, labels = torch.randn(6, 8, device=strict), torch.randint(0, 4, (6,), device=strict)
-    recorded, plain = [], RecordedStep.launch
-
-    def launch(self: RecordedStep, engine: Any) -> Any:
-        recorded.append(self)
-        return plain(self, engine)
-
-    monkeypatch.setattr(RecordedStep, "launch", launch)
+    recorded = calls_of(monkeypatch, RecordedStep, "launch")
     counts = []
     for _ in range(12):
         before = len(recorded)

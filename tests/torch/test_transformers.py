@@ -15,6 +15,7 @@ transformers = pytest.importorskip("transformers")
 
 import dmlvk.torch  # noqa: E402 - needs PyTorch, and registers the backend
 from dmlvk.graphs.plan import Plan  # noqa: E402
+from tests.counted_calls import calls_of  # noqa: E402
 
 LIMIT = 1e-4  # Of the largest element, as far as results may differ from PyTorch's on the CPU
 
@@ -109,14 +110,7 @@ def difference(got: Any, wanted: Any) -> float:
 def test_a_model_is_one_graph_right_and_planned_once(
     make: Callable[[], Made], any_device: dml.Device, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    planned: list[Plan] = []
-    made = Plan.__init__
-
-    def counted(graph: Plan, *arguments: Any, **named: Any) -> None:
-        planned.append(graph)
-        made(graph, *arguments, **named)
-
-    monkeypatch.setattr(Plan, "__init__", counted)
+    planned = calls_of(monkeypatch, Plan, "__init__")
     model, given = make()
     model.eval()
     run = torch.compile(model, backend="dmlvk", fullgraph=True, options={"device": any_device})

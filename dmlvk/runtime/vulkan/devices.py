@@ -399,8 +399,8 @@ class _ExtraFacts:
         ]
         optional = [structure() for structure, name, is_core in known if is_core or name in extensions]
         self._instance.fill("vkGetPhysicalDeviceFeatures2", self._handle, core, *optional)
-        names = [name for structure in optional for name in _true_members(structure)]
-        return _feature_names(core.features) + tuple(names)
+        members = [(structure, field[0]) for structure in optional for field in type(structure)._fields_]
+        return _feature_names(core.features) + tuple(name for structure, name in members if getattr(structure, name))
 
     def cooperative_matrices(self, extensions: set[str]) -> tuple[CooperativeMatrix, ...]:
         """The kinds of matrices that subgroups multiply, without saturation, of types that tensors or parts have."""
@@ -430,11 +430,6 @@ def _feature_names(features: vk.PhysicalDeviceFeatures) -> tuple[str, ...]:
     """Those of Vulkan 1.0's features that concern arithmetic and memory."""
     interesting = ("robustBufferAccess", "shaderFloat64", "shaderInt64", "shaderInt16")
     return tuple(name for name in interesting if getattr(features, name))
-
-
-def _true_members(structure: vk.Extensible) -> list[str]:
-    """Names of a feature structure's members that are set."""
-    return [field[0] for field in type(structure)._fields_ if getattr(structure, field[0])]
 
 
 def _limits(limits: vk.PhysicalDeviceLimits, extra: _ExtraFacts, timestamp_valid_bits: int) -> DeviceLimits:
