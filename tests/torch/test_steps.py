@@ -9,6 +9,7 @@ import pytest
 import dmlvk as dml
 from dmlvk.array_api.lazy import Trace
 from dmlvk.objects.recording import RecordedStep
+from dmlvk.runtime.kompute import Engine
 
 torch = pytest.importorskip("torch")  # CI has it in a check of its own
 
@@ -162,3 +163,27 @@ def test_synchronizing_waits_for_what_nobody_has_results_of(strict: str, any_dev
     del x
     torch.dmlvk.synchronize()
     assert not any_device.engine.submissions.running
+
+
+def test_what_finds_no_memory_keeps_nothing_else_from_being_computed(
+    strict: str, any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = Engine.allocate
+
+    def allocate(self: Engine, size_in_bytes: int, **named: Any) -> Any:
+        if size_in_bytes > 2**20:
+            raise dml.OutOfMemoryError("for this test")
+        return plain(self, size_in_bytes, **named)
+
+    torch.dmlvk.empty_cache()
+    monkeypatch.setattr(Engine, "allocate", allocate)
+    x = torch.ones(8, device=strict)
+    small, large = x + 1, torch.zeros(2**20, device=strict) + x[0]
+    assert small.sum().item() == 16
+    for wait in (torch.dmlvk.synchronize, large.cpu):
+        with pytest.raises(dml.OutOfMemoryError, match="for this test"):
+            large.add_(1)
+            wait()
+    assert (small + x).sum().item() == 24
+    with pytest.raises(dml.OutOfMemoryError, match=r"\[1099511627776\] needs 4398046511104 bytes"):
+        torch.empty(2**40, device=strict)

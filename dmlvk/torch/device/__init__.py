@@ -92,6 +92,11 @@ class _Hooks(torch._C._acc.PrivateUse1Hooks):  # type: ignore[name-defined,misc]
         return True
 
 
+class _Guard(torch._C._acc.DeviceGuard):  # type: ignore[name-defined,misc]  # PyTorch's own
+    # No function of Python: PyTorch asks where no exception may be raised, and an interrupt would end the process.
+    type_ = staticmethod(functools.partial(getattr, torch._C._autograd.DeviceType, "PrivateUse1"))
+
+
 def register() -> bool:
     """Registers the device with PyTorch; says whether it is there: PyTorch has room for one such device."""
     before = torch._C._get_privateuse1_backend_name()
@@ -100,7 +105,7 @@ def register() -> bool:
     if before != "privateuseone":
         _log.warning("torch: no device %s: PyTorch has another one, %s", NAME, before)
         return False
-    backend_registration._setup_privateuseone_for_python_backend(NAME, module, _Hooks())
+    backend_registration._setup_privateuseone_for_python_backend(NAME, module, _Hooks(), _Guard())
     sys.modules[f"torch.{NAME}"] = module
     library = torch.library.Library("aten", "IMPL")
     for name, kernel in _kernels().items():

@@ -17,6 +17,7 @@ from dmlvk.array_api.lazy import Operation, Trace
 from dmlvk.arrays.tensor_memory import TensorMemory
 from dmlvk.arrays.values import Value
 from dmlvk.datatypes import DataType
+from dmlvk.errors import DmlError
 from dmlvk.objects.portable import default_device
 from dmlvk.torch.device.geometry import Shape
 
@@ -170,6 +171,7 @@ class Recorder:
 
         Raises:
             DeviceRemovedError: the wanted one's device is lost or closed.
+            DmlError: the device cannot compute it, or without a wanted one something of it: the rest is computed.
         """
         with self._lock:
             pending, self._pending, self._beside = self._pending, [], 0
@@ -183,7 +185,12 @@ class Recorder:
             try:
                 waiting = [value for value in pending if value.is_pending]
                 if waiting and not waiting[0].device.engine.is_removed:
-                    Trace(waiting).run(waiting[0].device)
+                    try:
+                        Trace(waiting).run(waiting[0].device)
+                    except DmlError:
+                        _run_apart(waiting, wanted)
+            except DmlError:  # it is said, and keeps nothing else from being computed
+                raise
             except BaseException:
                 self._pending = pending + self._pending
                 raise
@@ -201,6 +208,23 @@ class Recorder:
         self.run()
         if self._device is not None:
             self._device.engine.wait_for_all()
+
+
+def _run_apart(waiting: list[Value], wanted: Value | None) -> None:
+    """Computes what somebody needs one by one, where all of it together failed.
+
+    Raises:
+        DmlError: the wanted one, or without that any of them, cannot be computed.
+    """
+    failure: DmlError | None = None
+    for value in waiting:
+        if value.handles > 0 and value.is_pending:
+            try:
+                Trace([value]).run(value.device)
+            except DmlError as own:
+                failure = own if wanted in (None, value) else failure
+    if failure is not None:
+        raise failure
 
 
 RECORDER = Recorder()

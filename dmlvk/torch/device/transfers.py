@@ -10,12 +10,12 @@ import torch
 
 from dmlvk.array_api.lazy import Operation
 from dmlvk.arrays.values import Value
-from dmlvk.errors import InvalidArgumentError, UnsupportedError
+from dmlvk.errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
 from dmlvk.torch.composites import repeated
 from dmlvk.torch.device import geometry, tensors
 from dmlvk.torch.device.fused import FUSED
 from dmlvk.torch.device.kernels import Kernel
-from dmlvk.torch.device.recorder import deferred
+from dmlvk.torch.device.recorder import RECORDER, deferred
 from dmlvk.torch.device.tensors import (
     DeviceStorage,
     check_dtype,
@@ -52,6 +52,9 @@ def _filled(shape: Sequence[int], dtype: torch.dtype, value: Any) -> Value | Non
     if not math.prod(sizes):
         return None
     data_type = DATA_TYPES[dtype]
+    size, most = data_type.bytes_of(math.prod(sizes)), RECORDER.device.info.memory
+    if size > most:
+        raise OutOfMemoryError(f"torch: a tensor of {dtype} {list(sizes)} needs {size} bytes; the device has {most}")
     if dtype is torch.bool:
         value = int(bool(value))
     elif not data_type.is_float or dtype is torch.bfloat16:
