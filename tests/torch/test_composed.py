@@ -109,6 +109,7 @@ def test_what_looks_at_operators_sees_the_parts_and_so_does_what_refuses(on: str
         functional.linear(x, torch.ones(2, 2, device=on))
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # of which PyTorch makes use itself
 def test_forward_derivatives_are_those_of_the_cpu(strict: str) -> None:
     """They see the parts of what is one operator, and begin with zeros that have no memory."""
     network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.LayerNorm(8), torch.nn.GELU(), torch.nn.Linear(8, 2))

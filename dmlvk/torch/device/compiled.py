@@ -7,10 +7,9 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
-from dmlvk.torch.device.kernels import operand_of, recorded
+from dmlvk.torch.device.kernels import operand_of, recorded, tensors_of
 from dmlvk.torch.device.recipes import Recipe
 from dmlvk.torch.device.recorder import RECORDER
-from dmlvk.torch.device.tensors import tensor_of
 
 
 class RecordedPart(torch.nn.Module):
@@ -35,9 +34,4 @@ class RecordedPart(torch.nn.Module):
         """
         device = RECORDER.device
         operands = [operand_of("a compiled graph", one, device) if one.numel() else None for one in arguments]
-        values = recorded(self._recipe, operands, device)
-        results = [
-            None if result is None else tensor_of(value, result.shape, result.dtype, result.strides)
-            for result, value in zip(self._recipe.results, values, strict=True)
-        ]
-        return results[0] if self._recipe.is_single else tuple(results)
+        return tensors_of(self._recipe, recorded(self._recipe, operands, device))

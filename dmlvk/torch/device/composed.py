@@ -57,13 +57,13 @@ class Composed(Whole):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Records it, or has its parts recorded."""
-        given = [item for item in (*args, *kwargs.values()) if isinstance(item, torch.Tensor)]
-        is_seen = torch._C._len_torch_dispatch_stack() or forward_ad._current_level >= 0
-        if is_seen or (torch.is_grad_enabled() and any(item.requires_grad for item in given)):
+        if torch._C._len_torch_dispatch_stack() or forward_ad._current_level >= 0:  # somebody looks
             return self._parts(*args, **kwargs)
-        if not _PLAIN.issuperset(map(type, given)):
-            return self._parts(*args, **kwargs)
-        return super().__call__(*args, **kwargs)
+        has_gradients = torch.is_grad_enabled()
+        for item in (*args, *kwargs.values()) if kwargs else args:
+            if isinstance(item, torch.Tensor) and (type(item) not in _PLAIN or (has_gradients and item.requires_grad)):
+                return self._parts(*args, **kwargs)
+        return self._record(args, kwargs, ())
 
 
 def _attention(*args: Any, **kwargs: Any) -> Any:

@@ -7,7 +7,7 @@ import enum
 import functools
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,13 +23,24 @@ from dmlvk.torch.composites import COMPOSITES
 from dmlvk.torch.device import tensors
 from dmlvk.torch.device.recipes import Family, NumberForm, Recipe, TensorForm, fault_of
 from dmlvk.torch.device.recorder import RECORDER, Recorded
-from dmlvk.torch.device.tensors import from_host, host_of, lying, reset, seen, tensor_of, value_of, write
+from dmlvk.torch.device.tensors import (
+    from_host,
+    host_of,
+    lying_tensor,
+    reset,
+    seen,
+    tensor_of,
+    value_of,
+    view_of,
+    write,
+)
 from dmlvk.torch.lowering import NotLowered
 from dmlvk.torch.types import DATA_TYPES, NAME
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
 
+_Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 _log = logging.getLogger("dmlvk")
 
 _MOST_FAMILIES = 4096  # Forms of calls whose graphs' parts are kept; those not used for longest go first
@@ -125,13 +136,15 @@ class Kernel:
             if (fault := fault_of(refusal)) is not None:
                 faults.report(fault, f"tracing {self.name}")
             return made
+        only = recipe.only
+        if only is not None and not targets and None not in operands:
+            data_type, operation, form = only
+            made = Recorded(device, data_type, form.shape, operation, tuple(operands))
+            RECORDER.add(made, is_product=recipe.is_product)
+            return lying_tensor(made, form)
         results = recorded(recipe, operands, device)
         if not targets:
-            made = [
-                None if result is None else tensor_of(value, result.shape, result.dtype, result.strides)
-                for result, value in zip(recipe.results, results, strict=True)
-            ]
-            return made[0] if recipe.is_single else tuple(made)
+            return tensors_of(recipe, results)
         for target, result, value in zip(targets, recipe.results, results, strict=True):
             _assign(self.name, target, result, value, resizes=not self._is_in_place)
         return targets[0] if len(targets) == 1 else tuple(targets)
@@ -159,11 +172,10 @@ class Kernel:
         operands: list[Any] = []
         numbers: list[float] = []
         key: list[Any] = [self]
-        for item in args:
-            self._describe(item, key, operands, numbers)
-        for name, item in kwargs.items():
-            key.append(name)
-            self._describe(item, key, operands, numbers)
+        self._describe(args, key, operands, numbers)
+        if kwargs:
+            key.extend(kwargs)
+            self._describe(kwargs.values(), key, operands, numbers)
         known = tuple(key)
         family = _families.get(known)
         if family is None:
@@ -178,27 +190,31 @@ class Kernel:
             operands += [RECORDER.numbers.value(device, one, DataType.FLOAT32) for one in numbers]
         return recipe, operands
 
-    def _describe(self, item: Any, key: list[Any], operands: list[Any], numbers: list[float]) -> None:
+    def _describe(self, items: Iterable[Any], key: list[Any], operands: list[Any], numbers: list[float]) -> None:
         """Adds what tells arguments from others to a key; values of tensors, and numbers, go into lists."""
-        kind = type(item)
-        if kind is torch.Tensor or kind is torch.nn.Parameter or isinstance(item, torch.Tensor):
-            value = lying(item)
-            if value is not None:  # in row-major order: the most there are
-                operands.append(value)
-                key += value.shape, item.dtype
-                return
-            shape, place = item.shape, item.device.type
-            operands.append(None if 0 in shape else seen(item) if place == NAME else self._operand(item))
-            key.append((shape, item.dtype, item.stride(), place))
-        elif kind is float:
-            numbers.append(item)
-            key.append(float)
-        elif kind is list or kind is tuple:
-            key.append(len(item))
-            for each in item:
-                self._describe(each, key, operands, numbers)
-        else:
-            key.append((kind, item))
+        for item in items:
+            kind = type(item)
+            if kind is _Tensor or kind is _Parameter or isinstance(item, _Tensor):
+                record = getattr(item.untyped_storage(), "record", None)
+                if record is None:
+                    operands.append(self._operand(item) if item.numel() else None)
+                    key += item.device, item.shape, item.dtype, item.stride()
+                elif record.is_lying(item):  # the most there are
+                    operands.append(record._value)
+                    key.append(record.form)
+                else:
+                    view = view_of(item.shape, item.stride(), item.storage_offset(), item.dtype)
+                    is_alike = item.dtype is record.form.dtype and view.form.count
+                    operands.append(seen(record, view) if is_alike else value_of(item) if item.numel() else None)
+                    key.append(view.form)
+            elif kind is float:
+                numbers.append(item)
+                key.append(float)
+            elif kind is list or kind is tuple:
+                key += kind, len(item)
+                self._describe(item, key, operands, numbers)
+            else:
+                key += kind, item
 
     def _family(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Family | str:
         if self._functional is None:
@@ -346,12 +362,11 @@ def tell(name: str, reason: str) -> None:
 
 def recorded(recipe: Recipe, operands: list[Any], device: Device) -> list[Value | None]:
     """A value for each of a recipe's results; ``None`` where it has no elements."""
-    made: list[Value | None] = []
-    # What has no elements only says of which form and type results are.
-    if None in operands:
+    if None in operands:  # what has no elements only says of which form and type results are
         zero = RECORDER.numbers.value(device, 0.0, DataType.FLOAT32)
         operands = [zero if one is None else one for one in operands]
     held = tuple(operands)
+    made: list[Value | None] = []
     for result in recipe.results:
         if result is None or result.operation is None:
             made.append(None)
@@ -362,11 +377,20 @@ def recorded(recipe: Recipe, operands: list[Any], device: Device) -> list[Value 
     return made
 
 
+def tensors_of(recipe: Recipe, values: list[Value | None]) -> Any:
+    """A recipe's results as tensors: one, or a tuple of them; ``None`` where PyTorch gives none."""
+    made = [
+        None if result is None else tensor_of(value, result.shape, result.dtype, result.strides)
+        for result, value in zip(recipe.results, values, strict=True)
+    ]
+    return made[0] if recipe.is_single else tuple(made)
+
+
 def _assign(name: str, target: torch.Tensor, result: Any, value: Value | None, *, resizes: bool) -> None:
     """Puts a result into a tensor that is there."""
     record = getattr(target.untyped_storage(), "record", None)
     is_alike = value is not None and value.shape == target.shape
-    if is_alike and record is not None and result.dtype is record.dtype and record.is_all_of(target):
+    if is_alike and record is not None and result.dtype is record.form.dtype and record.is_all_of(target):
         record.become(value)
         return
     if result.dtype is not target.dtype and not torch.can_cast(result.dtype, target.dtype):

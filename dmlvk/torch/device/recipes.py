@@ -34,6 +34,7 @@ from dmlvk.graphs.expression import Expression
 from dmlvk.torch import operators
 from dmlvk.torch.decompositions import decompositions
 from dmlvk.torch.device.geometry import flattened
+from dmlvk.torch.device.tensors import Form, form_of
 from dmlvk.torch.empties import EMPTIES
 from dmlvk.torch.lowering import (
     LOWERINGS,
@@ -72,6 +73,8 @@ _OF_ONE_TYPE = frozenset(f"{name}.default" for name in ("mm", "mv", "bmm", "dot"
 
 _OF_SOME = ("max.dim", "min.dim", "argmax.default", "argmin.default", "median.dim", "mode.default", "aminmax.default")
 """Those that give an element of those along an axis."""
+
+_MOST_KNOWN = 64  # Sets of numbers that are found at once
 
 _MOST_NUMBERS = 8  # Sets of numbers for which an operator has graphs of its own, where they cannot be inputs
 
@@ -123,6 +126,7 @@ class Recipe:
         nodes = [given] if isinstance(given, Node) else given
         # what it gives; ``None`` where PyTorch gives none
         self.results = [self._result(number, node) for number, node in enumerate(nodes)]
+        self.only = self._only()  # as what is computed, and of which form, if it gives one tensor in row-major order
         is_computed = [result is not None and result.operation is not None for result in self.results]
         if not self.is_single:
             output.args = (tuple(node if one else None for node, one in zip(nodes, is_computed, strict=True)),)
@@ -150,6 +154,12 @@ class Recipe:
         lies = None if example.is_contiguous() or flattened(shape, strides) is None else strides
         operation = Operation(self, number=number) if example.numel() else None
         return Result(example.dtype, DATA_TYPES[example.dtype], shape, lies, operation)
+
+    def _only(self) -> tuple[DataType, Operation, Form] | None:
+        result = self.results[0] if self.is_single else None
+        if result is None or result.operation is None or result.strides is not None:
+            return None
+        return result.data_type, result.operation, form_of(result.shape, result.dtype)
 
     def __call__(self, *operands: Any) -> tuple[Expression | None, ...]:
         """Its results, of tensors and numbers, or of the graph where there are none."""
@@ -305,6 +315,7 @@ class Family:
         self._operator, self._tensors, self._arguments = operator, tensors, arguments
         self._exact: dict[tuple[str, ...], Recipe | str] = {}  # or why there is none
         self._of_all: dict[tuple[str | None, ...], Recipe | None] = {}  # by those that are no operands
+        self._known: dict[tuple[float, ...], tuple[Recipe, bool]] = {}  # what :meth:`recipe` gave
         has_empties = self._has_empties = any(0 in one.shape for one in tensors)
         is_whole = operator not in _decompositions() or (operator in EMPTIES and not has_empties)
         self._is_single = name_of_operator(operator) in LOWERINGS and is_whole
@@ -319,6 +330,16 @@ class Family:
         Raises:
             NotLowered: the device does not compute it.
         """
+        known = self._known.get(numbers)
+        if known is None:
+            known = self._recipe(numbers, device)
+            if all(numbers):  # -0 equals 0
+                if len(self._known) >= _MOST_KNOWN:
+                    self._known.clear()
+                self._known[numbers] = known
+        return known
+
+    def _recipe(self, numbers: tuple[float, ...], device: Device) -> tuple[Recipe, bool]:
         constants = tuple([repr(one) if one in _CONSTANTS or one != one else None for one in numbers])
         of_all = self._of_all.get(constants)
         if of_all is not None:
@@ -331,6 +352,7 @@ class Family:
             return known, False
         if self._exact and self._takes_numbers and None in constants and constants not in self._of_all:
             places = {place: number for place, number in enumerate(numbers) if constants[place] is not None}
+            self._known.clear()
             of_all = self._of_all[constants] = self._with_numbers(len(numbers), places, device)
             if of_all is not None:
                 return of_all, True

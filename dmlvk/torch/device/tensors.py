@@ -12,7 +12,7 @@ import math
 import threading
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -22,7 +22,7 @@ from dmlvk.arrays.values import Value
 from dmlvk.datatypes import DataType
 from dmlvk.errors import DataTypeError, DeviceNotFoundError, InvalidArgumentError, UnsupportedError
 from dmlvk.support.recent import Recent
-from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc
+from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc, packed_strides
 from dmlvk.torch.device import geometry
 from dmlvk.torch.device.geometry import Geometry, Shape
 from dmlvk.torch.device.recorder import RECORDER, Recorded, deferred
@@ -46,25 +46,60 @@ class Journal(threading.local):
 JOURNAL = Journal()
 
 
-_View: TypeAlias = tuple[Sequence[int], Sequence[int], int]  # sizes, strides, and the first element
-_NONE: dict[_View, Value] = {}
+class Form:
+    """How elements lie, and of which type of PyTorch's they are; there is one object of each: :func:`form_of`.
+
+    Attributes:
+        strides: in elements; ``None``: in row-major order.
+        count: how many elements there are.
+    """
+
+    __slots__ = ("count", "dtype", "shape", "strides")
+
+    def __init__(self, shape: Shape, dtype: torch.dtype, strides: Shape | None = None) -> None:
+        self.shape, self.dtype, self.strides, self.count = shape, dtype, strides, math.prod(shape)
+
+
+form_of = functools.lru_cache(4096)(Form)
+
+
+class View:
+    """What a tensor shows of its memory; there is one object of each: :func:`view_of`.
+
+    Attributes:
+        form: of the tensor.
+        last: its last element in memory.
+        operation: what gives its elements.
+    """
+
+    __slots__ = ("form", "geometry", "last", "operation")
+
+    def __init__(self, shape: Shape, strides: Shape, offset: int, dtype: torch.dtype) -> None:
+        self.form = form_of(tuple(shape), dtype, strides)
+        self.geometry = Geometry(self.form.shape, strides, offset)
+        self.last = offset + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
+        self.operation = Operation(geometry.seen, (self.geometry,))
+
+
+view_of = functools.lru_cache(4096)(View)
+
+_NONE: dict[View, Value] = {}
 
 
 class Record:
     """What a storage has.
 
     Attributes:
-        dtype: PyTorch's type of the elements.
-        count: how many there are.
+        form: of all its elements, as they lie.
         views: values of windows that were looked at since the last change; :data:`_NONE` is nobody's own.
         spare: memory that it had before the present one, and has next.
     """
 
-    __slots__ = ("__weakref__", "_last", "_value", "count", "dtype", "spare", "views")
+    __slots__ = ("__weakref__", "_last", "_value", "form", "spare", "views")
 
-    def __init__(self, dtype: torch.dtype, count: int, value: Value | None) -> None:
-        self.dtype, self.count = dtype, count
-        self.views: dict[_View, Value] = _NONE
+    def __init__(self, form: Form, value: Value | None) -> None:
+        self.form = form
+        self.views: dict[View, Value] = _NONE
         self._value = value
         self.spare: Allocation | None = None
         self._last: Allocation | None = None
@@ -83,6 +118,8 @@ class Record:
         before, self._value = self._value, value
         if value is not None:
             value.handles += 1
+            if value.shape != self.form.shape:
+                self.form = form_of(value.shape, self.form.dtype)
             if isinstance(value, Recorded) and value._memory is None:
                 value.target = weakref.ref(self)
         self.views = _NONE
@@ -92,9 +129,16 @@ class Record:
             if memory is not None:
                 self._last = memory.storage.allocation if memory.is_whole else None
 
+    def is_lying(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor of it has the elements in the shape's row-major order, as the value has them."""
+        form = self.form
+        is_alike = form.shape == tensor.shape and form.dtype is tensor.dtype
+        return is_alike and tensor.is_contiguous() and not tensor.storage_offset()
+
     def is_all_of(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor of it shows all elements in order."""
-        return tensor.is_contiguous() and tensor.numel() == self.count and tensor.dtype is self.dtype
+        form = self.form
+        return tensor.is_contiguous() and tensor.numel() == form.count and tensor.dtype is form.dtype
 
     def turn(self) -> None:
         """Has new elements in memory: what it had before is for the next ones."""
@@ -119,7 +163,7 @@ class DeviceStorage(torch.UntypedStorage):
 
     def nbytes(self) -> int:
         """How many bytes PyTorch's tensors of the same elements have."""
-        return self.record.count * self.record.dtype.itemsize
+        return self.record.form.count * self.record.form.dtype.itemsize
 
     def size(self) -> int:
         """As :meth:`nbytes`."""
@@ -127,7 +171,7 @@ class DeviceStorage(torch.UntypedStorage):
 
     def data_ptr(self) -> int:
         """No address, but another number for each storage that has elements."""
-        return id(self.record) if self.record.count else 0
+        return id(self.record) if self.record.form.count else 0
 
     def clone(self) -> Any:
         """The same elements in memory of their own."""
@@ -142,7 +186,8 @@ class DeviceStorage(torch.UntypedStorage):
         if source.device.type == NAME:
             source = source.cpu()
         plain = torch.empty(0, dtype=torch.uint8, device="cpu").set_(source)
-        self.record.become(uploaded(plain.view(self.record.dtype)) if self.record.count else None)
+        form = self.record.form
+        self.record.become(uploaded(plain.view(form.dtype)) if form.count else None)
         return self
 
     def _write_file(self, *arguments: Any) -> Any:
@@ -152,8 +197,8 @@ class DeviceStorage(torch.UntypedStorage):
         return self.copy_(torch.UntypedStorage(self.nbytes())._set_from_file(*arguments))
 
     def _tensor(self) -> torch.Tensor:
-        record = self.record
-        return tensor_of(record.value, (record.count,), record.dtype)
+        form = self.record.form
+        return tensor_of(self.record.value, (form.count,), form.dtype)
 
 
 _places: Recent[Any, int] = Recent(1024)
@@ -211,24 +256,31 @@ def tensor_of(value: Value | None, shape: Shape, dtype: torch.dtype, strides: Sh
         value: its elements; ``None``: it has none.
         strides: in elements, which must fill the memory; ``None``: in row-major order.
     """
-    made: torch.Tensor = _empty(shape, dtype)
-    storage: Any = made.untyped_storage()
-    storage.__class__ = DeviceStorage
-    order = None if strides is None or value is None or made.stride() == strides else _order(shape, strides)
+    order = None if strides is None or value is None else _order(shape, strides)
     if order is None or value is None or strides is None:
-        storage.record = Record(dtype, math.prod(shape), value)
-        return made
+        return lying_tensor(value, form_of(shape, dtype))
     operation, sizes = order
-    record = storage.record = Record(dtype, math.prod(shape), deferred(operation, (value,), value.data_type, sizes))
-    record.views = {(shape, strides, 0): value}
+    flat = deferred(operation, (value,), value.data_type, sizes)
+    made = lying_tensor(flat, form_of(sizes, dtype))
+    storage: Any = made.untyped_storage()
+    storage.record.views = {view_of(shape, strides, 0, dtype): value}
     strided: torch.Tensor = _as_strided._op_dk(_META, made, shape, strides, 0)
     return strided
 
 
+def lying_tensor(value: Value | None, form: Form) -> torch.Tensor:
+    """A new tensor with memory of its own, in row-major order."""
+    made: torch.Tensor = _empty(form.shape, form.dtype)
+    storage: Any = made.untyped_storage()
+    storage.__class__ = DeviceStorage
+    storage.record = Record(form, value)
+    return made
+
+
 @functools.lru_cache(4096)
 def _order(shape: Shape, strides: Shape) -> tuple[Operation, Shape] | None:
-    """What brings axes into the order in which they lie, and their sizes then; ``None``: they fill no memory."""
-    if geometry.flattened(shape, strides) is None:
+    """What brings axes into the order in which they lie, and their sizes then; ``None``: they lie so, or fill none."""
+    if geometry.flattened(shape, strides) is None or strides == packed_strides(shape):
         return None
     axes = tuple(sorted(range(len(shape)), key=lambda axis: (-strides[axis], axis)))
     return Operation(geometry.ordered, (axes,)), tuple(shape[axis] for axis in axes)
@@ -248,55 +300,38 @@ def record_of(tensor: torch.Tensor) -> Record:
     return record
 
 
-def lying(tensor: torch.Tensor) -> Value | None:
-    """A tensor's elements where they lie in its shape's row-major order; ``None``: they do not, or elsewhere."""
-    try:
-        record: Record = tensor.untyped_storage().record  # type: ignore[attr-defined]
-    except AttributeError:  # it is on the CPU
-        return None
-    value = record._value
-    if value is None or value.shape != tensor.shape or record.dtype is not tensor.dtype:
-        return None
-    return value if tensor.is_contiguous() and not tensor.storage_offset() else None
-
-
 def value_of(tensor: torch.Tensor) -> Value:
     """A tensor's elements, in its own shape."""
-    return lying(tensor) or seen(tensor)
-
-
-def seen(tensor: torch.Tensor) -> Value:
-    """A tensor's elements where they do not lie so."""
     record = record_of(tensor)
+    if record.is_lying(tensor):
+        value = record._value
+        assert value is not None, "callers leave tensors without elements out"
+        return value
+    if record.form.dtype is not tensor.dtype:
+        return _reinterpreted(tensor, record)
+    return seen(record, view_of(tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype))
+
+
+def seen(record: Record, view: View) -> Value:
+    """Elements of a storage where they do not lie in order."""
     value = record._value
     assert value is not None, "callers leave tensors without elements out"
-    if record.dtype is not tensor.dtype:
-        return _reinterpreted(tensor, record)
-    view = tensor.shape, tensor.stride(), tensor.storage_offset()
     known = record.views.get(view)
-    if known is not None and (value.is_pending or not known.is_pending):
+    if known is not None and (value._memory is None or known._memory is not None):
         return known
-    window, last, operation = _window(*view)
-    if last >= record.count:
+    if view.last >= record.form.count:
+        window = view.geometry
         raise InvalidArgumentError(
             f"dmlvk: a view of {list(window.shape)} by strides {list(window.strides)} from element {window.offset} on "
-            f"reaches beyond its memory of {record.count} elements"
+            f"reaches beyond its memory of {record.form.count} elements"
         )
-    made = None if value.is_pending else _shown(value, window)
+    made = None if value._memory is None else _shown(value, view.geometry)
     if made is None:
-        made = deferred(operation, (value,), value.data_type, window.shape)
+        made = deferred(view.operation, (value,), value.data_type, view.form.shape)
     if record.views is _NONE:
         record.views = {}
     record.views[view] = made
     return made
-
-
-@functools.lru_cache(4096)
-def _window(shape: Sequence[int], strides: Sequence[int], offset: int) -> tuple[Geometry, int, Operation]:
-    """A view, its last element in memory, and what gives its elements."""
-    view = Geometry(tuple(shape), tuple(strides), offset)
-    last = offset + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
-    return view, last, Operation(geometry.seen, (view,))
 
 
 def _shown(value: Value, view: Geometry) -> Value | None:
@@ -321,7 +356,7 @@ def _part(data_type: DataType, view: Geometry) -> tuple[TensorDesc, int, int]:
 
 def _reinterpreted(tensor: torch.Tensor, record: Record) -> Value:
     """Elements of another type than the storage has: the same bytes, by way of the host."""
-    whole = host_of(tensor_of(record.value, (record.count,), record.dtype)).view(tensor.dtype)
+    whole = host_of(tensor_of(record.value, (record.form.count,), record.form.dtype)).view(tensor.dtype)
     return uploaded(torch.as_strided(whole, tensor.shape, tensor.stride(), tensor.storage_offset()))
 
 
@@ -337,8 +372,8 @@ def write(tensor: torch.Tensor, value: Value) -> None:
     record = record_of(tensor)
     before = record.value
     assert before is not None, "callers leave tensors without elements out"
-    if record.dtype is not tensor.dtype:
-        raise InvalidArgumentError(f"dmlvk: memory of {record.dtype} cannot be written as {tensor.dtype}")
+    if record.form.dtype is not tensor.dtype:
+        raise InvalidArgumentError(f"dmlvk: memory of {record.form.dtype} cannot be written as {tensor.dtype}")
     if record.is_all_of(tensor):
         record.become(value)
         return
@@ -350,14 +385,14 @@ def write(tensor: torch.Tensor, value: Value) -> None:
             "cannot be written: clone it first"
         )
     operands: tuple[Value, ...]
-    form = record.count, shape, view.strides
+    form = record.form.count, shape, view.strides
     if _places.of(form, lambda: view.offset) == view.offset:
         operation, operands = Operation(geometry.written, (view,)), (before, value)
     else:  # one plan for all other places
         operation = Operation(geometry.written_at, (Geometry(shape, view.strides, 0),))
         operands = (before, value, RECORDER.numbers.value(RECORDER.device, view.offset, DataType.INT32))
     record.become(deferred(operation, operands, before.data_type, before.shape))
-    record.views = {(shape, view.strides, view.offset): value}
+    record.views = {view_of(shape, view.strides, view.offset, tensor.dtype): value}
 
 
 def uploaded(tensor: torch.Tensor) -> Value:
@@ -402,6 +437,6 @@ def reset(tensor: torch.Tensor, shape: Sequence[int], value: Value | None) -> No
     storage: Any = tensor.untyped_storage()
     strides = torch.empty(tuple(shape), device="meta").stride()
     record = record_of(tensor)
-    record.dtype, record.count = tensor.dtype, math.prod(shape)
+    record.form = form_of(tuple(shape), tensor.dtype)
     record.become(value)
     _set._op_dk(_META, tensor, storage, 0, shape, strides)

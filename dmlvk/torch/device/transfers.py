@@ -20,6 +20,7 @@ from dmlvk.torch.device.tensors import (
     DeviceStorage,
     check_dtype,
     check_index,
+    form_of,
     from_host,
     host_of,
     record_of,
@@ -224,7 +225,7 @@ def _resize(x: torch.Tensor, size: Sequence[int], memory_format: torch.memory_fo
         return x
     count = math.prod(size)
     record = record_of(x)
-    if not count or count > record.count:
+    if not count or count > record.form.count:
         value = _filled((count,), x.dtype, 0)
         if value is not None and record.value is not None:
             value = _lengthened(record.value, value)
@@ -248,7 +249,7 @@ def _set_storage(
     record = getattr(source, "record", None)
     if record is None:
         raise InvalidArgumentError(f"set_: needs a storage of {NAME}")
-    if record.dtype is torch.uint8 and x.dtype is not torch.uint8 and record.value is not None:
+    if record.form.dtype is torch.uint8 and x.dtype is not torch.uint8 and record.value is not None:
         _retype(record, x.dtype)
     sizes = (source.nbytes() // x.dtype.itemsize,) if size is None else tuple(size)
     strides = tuple(stride) or torch.empty(sizes, device="meta").stride()
@@ -258,10 +259,10 @@ def _set_storage(
 
 def _retype(record: tensors.Record, dtype: torch.dtype) -> None:
     """Has bytes that were loaded taken for what they are."""
-    count = record.count // dtype.itemsize
-    data = host_of(tensor_of(record.value, (record.count,), torch.uint8))[: count * dtype.itemsize].view(dtype)
+    count = record.form.count // dtype.itemsize
+    data = host_of(tensor_of(record.value, (record.form.count,), torch.uint8))[: count * dtype.itemsize].view(dtype)
     value = tensors.uploaded(data)
-    record.dtype, record.count = dtype, count
+    record.form = form_of((count,), dtype)
     record.become(value)
 
 
