@@ -124,7 +124,7 @@ class ModelFolder:
         name = decoder.text("filename")
         file = folder / name  # which may be a link: caches of downloads consist of them
         if ".." in Path(name).parts or os.path.isabs(name) or not os.path.isfile(file):
-            raise ModelFileError(f"{config.file}: model.decoder.filename {str(file.name)!r} is no file of the folder")
+            raise ModelFileError(f"{config.file}: model.decoder.filename {name!r:.200} is no file of the folder")
         tokens, template = _tokenizer_facts(texts)
         vocabulary, context = model.whole("vocab_size"), model.whole("context_length")
         return cls(

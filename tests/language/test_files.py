@@ -27,7 +27,7 @@ from dmlvk.language.templates import rendered
 from tests.effort import IS_QUICK
 from tests.language.damage import damage_folder
 from tests.language.small_llama import HEADS, KEY_HEADS, LAYERS, byte_tokens, random_blocks, write_llama
-from tests.language.small_models import CASES, write_gguf, write_hub_folder
+from tests.language.small_models import CASES, initialize, write_gguf, write_hub_folder
 
 PROMPT = [70, 80, 90, 100, 110, 75] * 4 + [33]
 
@@ -301,6 +301,41 @@ def test_what_a_folder_of_the_hub_says_is_read_or_refused_by_name(
         return
     with pytest.raises(dml.DmlError, match=message):
         LanguageModel(tmp_path)
+
+
+SILENT = {
+    "no cap": ("gemma2", {"final_logit_softcapping": None, "attn_logit_softcapping": None}),
+    "no scale of Gemma's": ("gemma2", {"query_pre_attn_scalar": ...}),
+    "no window of Gemma's": ("gemma3", {"sliding_window": ..., "query_pre_attn_scalar": ...}),
+    "no scale of Granite's": ("granite", {"attention_multiplier": ...}),
+    "no epsilon": ("phi3", {"rms_norm_eps": ...}),
+    "layers of a window": ("qwen3", {"use_sliding_window": True, "sliding_window": 8, "layer_types": ...}),
+    "sizes of no use": ("lfm2", {"block_auto_adjust_ff_dim": False, "intermediate_size": 64}),
+    "all layers alike": ("gemma4", {"per_layer_config": {}, "head_dim": 64}),
+}
+
+
+@pytest.mark.parametrize(("name", "fields"), SILENT.values(), ids=list(SILENT))
+def test_what_a_folder_does_not_say_is_what_transformers_takes_for_it(
+    tmp_path: Path, name: str, fields: dict[str, Any]
+) -> None:
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    write_hub_folder(name, tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text()) | fields
+    if name == "qwen3":
+        del config["max_window_layers"]
+    config = {field: value for field, value in config.items() if value is not ...}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    if "per_layer_config" in fields:  # whose weights are others
+        made = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.from_pretrained(tmp_path))
+        initialize(made, name)
+        made.save_pretrained(tmp_path)
+    reference = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, attn_implementation="eager").eval()
+    with torch.no_grad():
+        expected = reference(torch.tensor([PROMPT])).logits[0, -1].numpy()
+    with LanguageModel(tmp_path, max_length=32) as model:
+        np.testing.assert_allclose(model.logits(PROMPT).numpy()[0], expected, atol=1e-4)
 
 
 _WIDE = {"full_attention": {"rope_type": "proportional", "rope_theta": 1e4, "partial_rotary_factor": 2}}
