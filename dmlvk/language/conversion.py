@@ -114,7 +114,7 @@ def _write_model(source: Source, folder: Path) -> Decoder:
 
 
 def _write_json(file: Path, content: object) -> None:
-    file.write_text(json.dumps(content, ensure_ascii=False, indent=2), encoding="utf-8")
+    file.write_text(json.dumps(content, indent=2), encoding="utf-8")
 
 
 @contextlib.contextmanager

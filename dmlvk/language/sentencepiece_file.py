@@ -6,12 +6,14 @@ pieces have the numbers of GGUF's types of tokens.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from google.protobuf.empty_pb2 import Empty  # type: ignore[import-untyped]  # has no annotations
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # has no annotations
+from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[import-untyped]  # has no annotations
 
 from dmlvk.errors import ModelFileError, UnsupportedError
 from dmlvk.language.folder import JsonMembers, read_json
@@ -23,8 +25,6 @@ _KIND, _NUMBERS = 3, {"unknown": 40, "bos": 41, "eos": 42, "padding": 43}  # In 
 _CHARACTERS, _PREFIX, _SPACES = 2, 3, 4  # In the part of the normalizer
 _MERGES = 2  # The kind that merges pieces, in the order of their scores
 _CONTROL, _DEFINED = 3, 4  # Types of pieces that stand for no text, and of those that are found before all others
-_WIDTHS = {1: 8, 5: 4}  # Bytes of values of a fixed size
-_VARINT, _BYTES = 0, 2
 
 
 def piece_file(path: Path) -> GgufFile:
@@ -36,7 +36,7 @@ def piece_file(path: Path) -> GgufFile:
     """
     try:
         fields = _fields(path, read_bytes(path))
-    except (OSError, ValueError, IndexError, TypeError, AttributeError, struct.error) as error:
+    except (OSError, ValueError, TypeError, AttributeError, OverflowError, DecodeError) as error:
         raise ModelFileError(f"{path}: is no file of SentencePiece: {error}") from error
     beside = path.parent / "tokenizer_config.json"
     if beside.is_file():
@@ -66,14 +66,13 @@ def _add(fields: dict[str, Any], config: JsonMembers) -> None:
 
 
 def _fields(path: Path, data: bytes) -> dict[str, Any]:
-    pieces = list[tuple[str, float, int]]()
+    pieces = list[tuple[str, int, int]]()  # with the bits of scores
     parts: dict[int, Mapping[int, Any]] = {_TRAINER: {}, _NORMALIZER: {}}
     for number, value in _members(data):
         if number == _PIECES:
             own = dict(_members(value))
             text, kind = own.get(1, b"").decode(), own.get(3, 1)
-            score = struct.unpack("<f", own.get(2, bytes(4)))[0]
-            pieces.append((text.replace("\u2581", " ") if kind == _DEFINED else text, score, kind))
+            pieces.append((text.replace("\u2581", " ") if kind == _DEFINED else text, own.get(2, 0), kind))
         elif number in parts:
             parts[number] = dict(_members(value))
     trainer, normalizer = parts[_TRAINER], parts[_NORMALIZER]
@@ -85,7 +84,7 @@ def _fields(path: Path, data: bytes) -> dict[str, Any]:
         "general.architecture": "sentencepiece",
         "tokenizer.ggml.model": "llama",
         "tokenizer.ggml.tokens": [text for text, _, _ in pieces],
-        "tokenizer.ggml.scores": np.array([score for _, score, _ in pieces], np.float32),
+        "tokenizer.ggml.scores": np.array([score for _, score, _ in pieces], np.uint32).view(np.float32),
         "tokenizer.ggml.token_type": np.array([kind for _, _, kind in pieces], np.int64),
         "tokenizer.ggml.add_space_prefix": bool(normalizer.get(_PREFIX, 1)),
     }
@@ -97,31 +96,9 @@ def _members(data: bytes) -> Iterator[tuple[int, Any]]:
     """Numbers of members, and their values: integers, or bytes.
 
     Raises:
-        ValueError, IndexError: it is no message.
+        DecodeError: it is no message.
     """
-    place = 0
-    while place < len(data):
-        key, place = _integer(data, place)
-        kind = key & 7
-        if kind == _VARINT:
-            value, place = _integer(data, place)
-            yield key >> 3, value
-            continue
-        if kind != _BYTES and kind not in _WIDTHS:
-            raise ValueError(f"a member of the kind {kind}")
-        length, place = _integer(data, place) if kind == _BYTES else (_WIDTHS[kind], place)
-        if length > len(data) - place:
-            raise ValueError(f"{length} bytes are wanted where {len(data) - place} are left")
-        yield key >> 3, data[place : place + length]
-        place += length
-
-
-def _integer(data: bytes, place: int) -> tuple[int, int]:
-    """A number of bytes with seven bits each, and where it ends."""
-    made = shift = 0
-    while shift < 64:
-        made |= (data[place] & 127) << shift
-        place, shift = place + 1, shift + 7
-        if data[place - 1] < 128:
-            return made, place
-    raise ValueError("a number of more than 64 bits")
+    message = Empty()  # to which all members are unknown ones
+    message.ParseFromString(data)
+    for member in UnknownFieldSet(message):
+        yield member.field_number, member.data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -453,3 +454,17 @@ def _write_tokenizer(writer: gguf.GGUFWriter) -> None:
     writer.add_token_merges(["a b"])
     writer.add_bos_token_id(0)
     writer.add_eos_token_id(1)
+
+
+def write_pieces(path: Path, tokens: list[str], scores: list[float], kinds: list[int], *, has_prefix: bool) -> None:
+    """A file of SentencePiece (sentencepiece_model.proto): pieces, that they are merged, and how spaces are treated."""
+
+    def member(key: int, contents: bytes) -> bytes:
+        assert len(contents) < 128
+        return bytes([key, len(contents)]) + contents
+
+    parts = [
+        member(0x0A, member(0x0A, token.encode()) + b"\x15" + struct.pack("<f", score) + bytes([0x18, kind]))
+        for token, score, kind in zip(tokens, scores, kinds, strict=True)
+    ]
+    path.write_bytes(b"".join([*parts, member(0x12, b"\x18\x02"), member(0x1A, bytes([0x18, has_prefix, 0x20, 0]))]))

@@ -11,6 +11,7 @@ import random
 import shutil
 import struct
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -30,7 +31,8 @@ from dmlvk.language.gguf_source import GgufSource
 from tests.effort import IS_QUICK
 from tests.language.damage import damage_folder, damaged_gguf
 from tests.language.small_llama import HIDDEN, random_blocks, write_folder, write_llama
-from tests.language.small_models import write_hub_folder
+from tests.language.small_models import write_hub_folder, write_pieces
+from tests.language.test_files import write_folder as write_plain_folder
 from tests.processes import python
 
 DAMAGED_FILES = 500
@@ -432,27 +434,40 @@ def try_damaged(first: int, directory: Path) -> None:
     """Talks to so many damaged folders; an error that is none of dmlvk's, or one that takes long, ends it."""
     import resource  # which Windows has not
 
-    work = directory / f"work{first}"
+    work, temporary = directory / f"work{first}", directory / "temporary"
+    temporary.mkdir()
+    tempfile.tempdir = str(temporary)
+    config = next(name for name in ("genai_config.json", "config.json") if (directory / "folder" / name).exists())
     with dml.Device() as device:
-        with LanguageModel(directory / "folder", device) as model:
-            assert list(Conversation(model).reply("ab", most=3))
+        with LanguageModel(directory / "folder", device, max_length=32) as model:
+            assert list(model.generate(model.encode("ab"), most=3))
         there = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (there + 2 * 2**30, there + 2 * 2**30))
         for seed in range(first, first + _EACH):
             shutil.copytree(directory / "folder", work)
-            damage_folder(work, random.Random(seed))
+            damage_folder(work, random.Random(seed), config)
             print(seed, end=" ", flush=True)
             start = time.thread_time()
-            with contextlib.suppress(dml.DmlError), LanguageModel(work, device) as model:
+            with contextlib.suppress(dml.DmlError), LanguageModel(work, device, max_length=32) as model:
                 list(Conversation(model).reply("ab", most=3))
             assert time.thread_time() - start < 10, f"seed {seed} took long"
+            assert not os.listdir(temporary), f"seed {seed} left something behind"
             shutil.rmtree(work)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits a process's memory and says what it has")
 @pytest.mark.parametrize("first", range(0, DAMAGED_FOLDERS, _EACH)[: 1 if IS_QUICK else None])
-def test_damaged_folders_are_one_error_each(tmp_path: Path, first: int) -> None:
-    write_folder(tmp_path)
+@pytest.mark.parametrize("kind", ["genai", "hub", "pieces"])
+def test_damaged_folders_are_one_error_each_and_leave_nothing_behind(tmp_path: Path, kind: str, first: int) -> None:
+    if kind == "genai":
+        write_folder(tmp_path)
+    else:
+        (tmp_path / "folder").mkdir()
+        write_plain_folder(tmp_path / "folder")
+    if kind == "pieces":
+        (tmp_path / "folder" / "tokenizer.json").unlink()
+        pieces = ["<unk>", "<s>", "</s>", *"\u2581abc", "ab"]
+        write_pieces(tmp_path / "folder" / "tokenizer.model", pieces, [0.0] * 8, [2, 3, 3, *[1] * 5], has_prefix=True)
     call = f"try_damaged({first}, Path({str(tmp_path)!r}))"
     code = f"from pathlib import Path; from tests.language.test_gguf import try_damaged; {call}"
     done = python("-c", code, timeout=800)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import random
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from dmlvk.language.gguf_source import GgufSource
 from dmlvk.language.gguf_tokenizer import GgufTokenizer
 from dmlvk.language.sentencepiece_file import piece_file
 from tests.language.small_llama import byte_tokens
+from tests.language.small_models import write_pieces
 from tests.language.test_files import write_folder
 
 TEXTS = (
@@ -74,20 +74,6 @@ def test_tokenizers_that_merge_bytes_are_those_of_transformers(tmp_path: Path, c
         assert own.encode(text).ids == theirs._tokenizer.encode(text, add_special_tokens=False).ids, repr(text)
         if cut == "gpt-2":
             assert own.decode(own.encode(text).ids, skip_special_tokens=False) == text
-
-
-def write_pieces(path: Path, tokens: list[str], scores: list[float], kinds: list[int], *, has_prefix: bool) -> None:
-    """A file of SentencePiece (sentencepiece_model.proto): pieces, that they are merged, and how spaces are treated."""
-
-    def member(key: int, contents: bytes) -> bytes:
-        assert len(contents) < 128
-        return bytes([key, len(contents)]) + contents
-
-    parts = [
-        member(0x0A, member(0x0A, token.encode()) + b"\x15" + struct.pack("<f", score) + bytes([0x18, kind]))
-        for token, score, kind in zip(tokens, scores, kinds, strict=True)
-    ]
-    path.write_bytes(b"".join([*parts, member(0x12, b"\x18\x02"), member(0x1A, bytes([0x18, has_prefix, 0x20, 0]))]))
 
 
 @pytest.mark.parametrize("has_prefix", [True, False])
@@ -176,9 +162,9 @@ def test_a_folder_of_the_hub_may_have_pieces_of_sentencepiece(tmp_path: Path, de
     sound = (tmp_path / "tokenizer.model").read_bytes()
     for contents, message in (
         (sound[:-9] + sound[-5:], "pieces of the type 1 are not run; 2"),
-        (sound[:-2], "is no file of SentencePiece: 4 bytes are wanted where 2 are left"),
+        (sound[:-2], "is no file of SentencePiece"),
         (sound[:-2] + b"\x20\x01", "changes characters or spaces"),
-        (b"\x0f", "a member of the kind 7"),
+        (b"\x0f", "is no file of SentencePiece"),
     ):
         (tmp_path / "tokenizer.model").write_bytes(contents)
         with pytest.raises(dml.DmlError, match=message):
