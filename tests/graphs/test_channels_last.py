@@ -213,8 +213,9 @@ def test_a_graph_copies_its_ends_alone(able: dml.Device, monkeypatch: pytest.Mon
 
 
 def test_layers_read_channels_where_they_lie(able: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A block of ConvNeXt's: a depthwise convolution, a normalization of its channels, what comes back as an image, and
-    a pool over a whole picture."""
+    """A block of ConvNeXt's: a depthwise convolution, a normalization of its channels, a product whose columns are
+    scaled when they come back as an image, and a pool over a whole picture."""
+    imitate_matrices(monkeypatch, {each.name: each for each in matrix_variants() if each.source == FLOATS_SOURCE})
     monkeypatch.setattr(layouts, "_COST", 0.0)
     monkeypatch.setattr(layouts, "_COST_OF_LAUNCH", 0.0)
     graph, random = dml.Graph(able), np.random.default_rng(3)
@@ -225,7 +226,8 @@ def test_layers_read_channels_where_they_lie(able: dml.Device, monkeypatch: pyte
     x = F.convolution(graph.input("x", dml.FLOAT16, (2, 24, 8, 8)), constant(24, 24, 1, 1))
     y = F.convolution(x, constant(24, 1, 3, 3), start_padding=(1, 1), end_padding=(1, 1), group_count=24)
     y = F.mean_variance_normalization2(y.transpose(0, 2, 3, 1), [3], True, True, 1e-6)
-    y = y.transpose(0, 3, 1, 2) + x
+    y = (y.reshape(1, 1, 128, 24) @ constant(1, 1, 24, 24)).reshape(2, 8, 8, 24) + constant(1, 1, 1, 24)
+    y = constant(1, 24, 1, 1) * y.transpose(0, 3, 1, 2) + x
     outputs = {"y": F.average_pooling1(y, (8, 8), include_padding=False), "z": F.convolution(y, constant(24, 24, 1, 1))}
     arrays = {"x": random.normal(size=(2, 24, 8, 8)).astype(np.float16)}
     compiled = graph.compile(outputs, flags=_ALLOWED)
@@ -234,7 +236,7 @@ def test_layers_read_channels_where_they_lie(able: dml.Device, monkeypatch: pyte
         "CONVOLUTION",
         "CONVOLUTION",
         "MEAN_VARIANCE_NORMALIZATION2",
-        "ELEMENT_WISE_ADD",
+        "GEMM",
         "AVERAGE_POOLING1",
         "CONVOLUTION",
         "ELEMENT_WISE_IDENTITY",

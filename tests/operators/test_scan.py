@@ -400,11 +400,16 @@ def test_same_bits_as_step_by_step(
     usual = np.random.default_rng(3).standard_normal((3, 4, 1, length)).astype(data_type.numpy_dtype)
     variants = [present] if length > _LENGTHS[1] else [present, present | {"InputTensor": usual}]
     assert len(lower(desc, GPU).steps) == 1
+    apart = dml.TensorDesc(data_type, (3, 4, 1, length), (4 * length, 1, 4 * length, 4))
+    behind_a_transposition = dataclasses.replace(desc, input_tensor=apart)
+    assert len(lower(behind_a_transposition, GPU).steps) == 2
     few = length == _LENGTHS[1] and data_type is dml.DataType.FLOAT32  # SwiftShader takes seconds for each kernel
     for bench in benches if few else on_llvmpipe(benches):
         device = bench.device
         compiled = device.compile_operator(device.create_operator(desc))
         found = [device.run(compiled, each)["OutputTensor"].tobytes() for each in variants]
+        copied = device.compile_operator(device.create_operator(behind_a_transposition))
+        assert [device.run(copied, each)["OutputTensor"].tobytes() for each in variants] == found
         with monkeypatch.context() as patch:
             patch.setattr(register_rows, "kernel", lambda *args, **kwargs: None)
             assert len(lower(desc, GPU).steps) > 1

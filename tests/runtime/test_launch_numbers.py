@@ -354,7 +354,9 @@ def test_weights_are_uploaded_piece_by_piece_and_leave_no_copies(discrete: dml.D
     session = ort.InferenceSession(proto, device=discrete)
     value = ort.OrtValue.ortvalue_from_numpy(x, "dml")
     assert session.run_with_ort_values(None, {"x": value})[0].numpy().tobytes() == wanted.tobytes()
-    buffers = session._program.last[0].segment._bound.buffers
+    segment = session._program.last[0].segment
+    assert segment is not None
+    buffers = segment._bound.buffers
     scratch = [buffer.allocation for (kind, _), buffer in buffers.items() if kind is BindingKind.TEMPORARY]
     assert scratch and not any(allocation in discrete.engine._staging._claims for allocation in scratch)
     for _ in range(3):

@@ -1,15 +1,17 @@
 """What a graph computes of a GEMM's results before anything else reads them, and the GEMM's own kernels can.
 
-That is the sum with a number for each column, ACTIVATION_GELU, the sum with another tensor, and RELU, in this order,
-each of which may be missing. Sums and RELU have the bits that the operators themselves would give behind the same
-products; GELU is the device's (``shaders/include/device_gelu.glsl``). Where another element-wise operator follows,
-which needs a kernel of its own anyway, that one computes all of it.
+That is the sum with a number for each column, ACTIVATION_GELU, the product with a number for each column, the sum with
+another tensor, and RELU, in this order, each of which may be missing. Sums, products and RELU have the bits that the
+operators themselves would give behind the same products; GELU is the device's (``shaders/include/device_gelu.glsl``).
+Where another element-wise operator follows, which needs a kernel of its own anyway, that one computes all of it.
 """
 
 from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
+import operator
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
 
@@ -21,7 +23,15 @@ from dmlvk.kernels.products.product_epilogue import EpilogueOfGemm, lower_gemm_w
 from dmlvk.kernels.program import Program
 from dmlvk.kernels.target import Target
 from dmlvk.objects.compilation import same_elements
-from dmlvk.operators import ActivationGelu, ActivationRelu, ElementWiseAdd, ElementWiseAdd1, Gemm
+from dmlvk.operators import (
+    ActivationGelu,
+    ActivationRelu,
+    ElementWiseAdd,
+    ElementWiseAdd1,
+    ElementWiseMultiply,
+    Gemm,
+    OperatorDesc,
+)
 from dmlvk.tensors import TensorDesc
 
 
@@ -33,6 +43,7 @@ class ProductEpilogue:
     followers: tuple[NetworkNode, ...] = ()  # the operators behind it, in order
     kind: EpilogueOfGemm = dataclasses.field(default_factory=EpilogueOfGemm)  # what these compute
     bias: NetworkValue | None = None  # what is added for each column
+    scale: NetworkValue | None = None  # what each column is multiplied by
     residual: NetworkValue | None = None  # the other tensor that is added
     beside: int = 1  # products of its size with the same left operand, this one among them
 
@@ -48,14 +59,14 @@ class ProductEpilogue:
     def reads(self) -> tuple[NetworkValue, ...]:
         """What its kernels read, in the order of their inputs."""
         given = [value for _, _, value in self.product.reads()]
-        return (*given, *(value for value in (self.bias, self.residual) if value is not None))
+        return (*given, *(value for value in (self.bias, self.scale, self.residual) if value is not None))
 
     def program(self, target: Target) -> Program:
         desc = cast("Gemm", self.product.desc)
         return lower_gemm_with_epilogue(desc, self.kind, target, beside=self.beside)
 
     def followed_by(self, node: NetworkNode, **changes: Any) -> ProductEpilogue:
-        operands = {name: changes.pop(name) for name in ("bias", "residual") if name in changes}
+        operands = {name: changes.pop(name) for name in ("bias", "scale", "residual") if name in changes}
         kind = dataclasses.replace(self.kind, **changes)
         return dataclasses.replace(self, followers=(*self.followers, node), kind=kind, **operands)
 
@@ -100,7 +111,7 @@ def _followed(
     """The epilogue with as much as can be of what follows it."""
     while not epilogue.kind.relu:
         reader, number = only.get(epilogue.output, (None, 0))
-        if reader is None or reader.index in busy or not _keeps_elements(reader, number):
+        if reader is None or reader.index in busy or not _keeps_elements(reader, number, epilogue.product.desc):
             return epilogue
         longer = _with(epilogue, reader, number)
         if longer is None:
@@ -115,35 +126,40 @@ def _with(epilogue: ProductEpilogue, reader: NetworkNode, number: int) -> Produc
     if isinstance(desc, ActivationRelu):
         return epilogue.followed_by(reader, relu=True)
     if isinstance(desc, ActivationGelu):
-        return None if kind.gelu or kind.adds else epilogue.followed_by(reader, gelu=True)
+        return None if kind.gelu or kind.scales or kind.adds else epilogue.followed_by(reader, gelu=True)
     relu = ends_with_relu(desc)
-    if not isinstance(desc, ElementWiseAdd | ElementWiseAdd1) or relu is None or kind.adds:
+    if not isinstance(desc, ElementWiseAdd | ElementWiseAdd1 | ElementWiseMultiply) or relu is None or kind.adds:
         return None
     _, other, value = reader.reads()[1 - number]
     assert isinstance(epilogue.product.desc, Gemm)
-    columns = epilogue.product.desc.output_tensor.sizes[-1]
+    is_of_columns = _is_of(other, desc.output_tensor, epilogue.product.desc.output_tensor.sizes[-1])
+    if isinstance(desc, ElementWiseMultiply):
+        may_scale = is_of_columns and not kind.scales
+        return epilogue.followed_by(reader, scales=True, scale=value, relu=relu) if may_scale else None
     if same_elements(other, desc.output_tensor):
         return epilogue.followed_by(reader, adds=True, residual=value, relu=relu)
-    if epilogue.followers or epilogue.product.desc.c_tensor is not None or not _is_of(other, columns):
+    if epilogue.followers or epilogue.product.desc.c_tensor is not None or not is_of_columns:
         return None
     return epilogue.followed_by(reader, has_bias=True, bias=value, relu=relu)
 
 
-def _is_of(tensor: TensorDesc, columns: int) -> bool:
-    """Whether a tensor is the same row of numbers, one for each column, all over."""
-    strides = tensor.element_strides
-    outside = zip(tensor.sizes[:-1], strides[:-1], strict=True)
-    return tensor.sizes[-1] == columns and strides[-1] == 1 and all(size == 1 or not stride for size, stride in outside)
+def _is_of(tensor: TensorDesc, result: TensorDesc, columns: int) -> bool:
+    """Whether a tensor is the same row of numbers, one for each column, all over a result of whole columns."""
+    axes = zip(tensor.sizes, tensor.element_strides, result.element_strides, strict=True)
+    along = [(size, step) if place == 1 else (1, step) for size, step, place in axes if size != 1]
+    return [each for each in along if each[0] != 1] == [(columns, 1)] and not any(s for size, s in along if size == 1)
 
 
-def _keeps_elements(reader: NetworkNode, number: int) -> bool:
-    """Whether an operator reads a packed tensor, whatever its sizes are called, and writes another one."""
+def _keeps_elements(reader: NetworkNode, number: int, product: OperatorDesc) -> bool:
+    """Whether an operator reads a product's results, whatever axes they have, and writes others that lie so."""
     if len(writes := reader.writes()) != 1:
         return False
     read, written = reader.desc.inputs[number][1], writes[0][1]
-    if read is None:
+    if read is None or read.is_dynamic or written.is_dynamic or not same_elements(read, written):
         return False
-    are_packed = all(
-        same_elements(each, TensorDesc(each.data_type, each.sizes)) and not each.is_dynamic for each in (read, written)
-    )
-    return are_packed and read.sizes == written.sizes and read.data_type is written.data_type is DataType.FLOAT16
+    ((_, results),) = product.outputs
+    places = sorted((stride, size) for size, stride in zip(read.sizes, read.element_strides, strict=True) if size != 1)
+    steps = itertools.accumulate((size for _, size in places), operator.mul, initial=1)
+    is_whole = results is not None and read.element_count == results.element_count
+    are_packed = all(stride == step for (stride, _), step in zip(places, steps, strict=False))
+    return is_whole and are_packed and read.data_type is written.data_type is DataType.FLOAT16

@@ -27,7 +27,7 @@ from dmlvk.tensors import TensorDesc
 
 _RELU = "ACTIVATION_RELU"
 _ALPHA = -2  # where it stands among the last words of a GEMM
-_RIGHT_INNER = 3  # the same of a word for which there is no room beside packed weights
+_RIGHT_INNER = 3  # the same of a word for which there is no room beside packed weights, as for the other by an epilogue
 _NOTHING = "ACTIVATION_IDENTITY"
 
 
@@ -153,18 +153,20 @@ class GemmEpilogue:
 
     adds_apart: bool  # whether the addend is a tensor that is added to results, and not to sums
     gelu: bool  # whether ACTIVATION_GELU is applied then
+    scale: Region | None  # a number for each column, packed, that results are multiplied by then; ``None``: nothing
     residual: Region | None  # what is added then, in the layout of the results; ``None``: nothing
     relu: bool  # whether RELU is applied at last
 
     def regions(self, instead: Region) -> list[Region]:
         """What kernels bind for it, with something else where there is nothing."""
-        return [self.residual or instead]
+        return [self.residual or instead, self.scale or instead]
 
     @property
     def constants(self) -> dict[str, int]:
         return {
             "ADDEND_IS_APART": int(self.adds_apart),
             "EPILOGUE_APPLIES_GELU": int(self.gelu),
+            "EPILOGUE_SCALES": int(self.scale is not None),
             "EPILOGUE_ADDS": int(self.residual is not None),
         }
 
@@ -372,7 +374,8 @@ def sum_kernels(
     segments = tile.segments(product.terms)
     at_once = segments if ways.come != SEQUENTIAL else min(segments, choice.segments_at_once)
     constants: dict[str, int] = {}
-    others = product.others if packed is None else (*product.others[:_RIGHT_INNER], *product.others[_RIGHT_INNER + 1 :])
+    no_room = {_RIGHT_INNER} if packed is not None else {_ALPHA} if isinstance(epilogue, GemmEpilogue) else set()
+    others = [word for at, word in enumerate(product.others) if no_room.isdisjoint((at, at - len(product.others)))]
     described = (*product.left, *others)
     if tile.is_for_any_shape:
         assert product.shape is not None  # what such tiles are chosen for

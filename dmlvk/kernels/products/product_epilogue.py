@@ -1,4 +1,4 @@
-"""Lowers a GEMM of FLOAT16 with what a graph has behind it: a bias, GELU, another tensor that is added, RELU.
+"""Lowers a GEMM of FLOAT16 with what a graph has behind it: a bias, GELU, a factor for each column, a sum, RELU.
 
 The kernels are those that multiply cooperative matrices: results are finished where they are, and not written and read
 again. Other tiles have no such kernels, so that default arithmetic is as it was.
@@ -16,7 +16,7 @@ from dmlvk.kernels.target import Target
 from dmlvk.operators import Gemm
 from dmlvk.tensors import TensorDesc
 
-_BUFFERS = 6  # Storage buffers of its kernels: both operands, bias, what is added, output and coefficients
+_BUFFERS = 7  # Storage buffers of its kernels: both operands, bias, what is added, factors, output and coefficients
 
 _FOUR = 4  # Elements that are stored at once
 
@@ -25,6 +25,7 @@ _FOUR = 4  # Elements that are stored at once
 class EpilogueOfGemm:
     has_bias: bool = False  # whether a number for each column is added to results first
     gelu: bool = False  # whether ACTIVATION_GELU is applied then
+    scales: bool = False  # whether results are multiplied by a number for each column then
     adds: bool = False  # whether another tensor of the same layout is added then
     relu: bool = False  # whether RELU comes last
 
@@ -34,7 +35,12 @@ def may_have_epilogue(desc: Gemm, target: Target) -> bool:
     output = desc.output_tensor
     if output.data_type is not DataType.FLOAT16 or not target.device_arithmetic or target.buffers < _BUFFERS:
         return False
-    if desc.has_dynamic_sizes or output.sizes[-1] % _FOUR or output.element_strides != _packed(output).element_strides:
+    if (
+        desc.has_dynamic_sizes
+        or desc.alpha != 1.0
+        or output.sizes[-1] % _FOUR
+        or output.element_strides != _packed(output).element_strides
+    ):
         return False
     return choose(gemm_product(desc, with_eights=True).work(), target).tile.may_have_product_epilogue
 
@@ -46,8 +52,8 @@ def _packed(tensor: TensorDesc) -> TensorDesc:
 def lower_gemm_with_epilogue(desc: Gemm, epilogue: EpilogueOfGemm, target: Target, *, beside: int = 1) -> Program:
     """The program of a GEMM without an activation that :func:`may_have_epilogue`, and of what a graph has behind it.
 
-    It reads the GEMM's inputs; the bias, packed, of which the GEMM has no C then; and what is added. It writes what
-    comes out behind the epilogue.
+    It reads the GEMM's inputs; the bias, packed, of which the GEMM has no C then; the columns' factors, packed; and
+    what is added. It writes what comes out behind the epilogue.
 
     Args:
         beside: such products that a graph has beside one another, this one among them.
@@ -58,10 +64,11 @@ def lower_gemm_with_epilogue(desc: Gemm, epilogue: EpilogueOfGemm, target: Targe
         bias = TensorDesc(DataType.FLOAT16, sizes, (*(0 for _ in sizes[:-1]), 1))
         desc = dataclasses.replace(desc, c_tensor=bias, beta=1.0)
     builder = ProgramBuilder(desc, target)
-    residual = None
-    if epilogue.adds:
-        residual = Region(BindingKind.INPUT, len(builder.reads), 0, desc.output_tensor.size_in_bytes)
-    behind = GemmEpilogue(epilogue.has_bias, epilogue.gelu, residual, epilogue.relu)
+    given, columns = len(builder.reads), TensorDesc(DataType.FLOAT16, sizes[-1:])
+    scale = Region(BindingKind.INPUT, given, 0, columns.size_in_bytes) if epilogue.scales else None
+    number = given + int(epilogue.scales)
+    residual = Region(BindingKind.INPUT, number, 0, desc.output_tensor.size_in_bytes) if epilogue.adds else None
+    behind = GemmEpilogue(epilogue.has_bias, epilogue.gelu, scale, residual, epilogue.relu)
     operands = builder.reads["a_tensor"], builder.reads["b_tensor"], builder.reads.get("c_tensor")
     product = dataclasses.replace(gemm_product(desc, with_eights=True), beside=beside)
     lower_product(builder, desc, product, target, *operands, behind)

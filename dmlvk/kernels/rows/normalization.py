@@ -12,11 +12,13 @@ from dmlvk.dynamic.sizes import is_multiple, typical
 from dmlvk.kernels.elementwise.elementwise import lower_elementwise_shader
 from dmlvk.kernels.kernel import ElementwiseKernel, PlainKernel, work_groups
 from dmlvk.kernels.library.named import shader_variants
+from dmlvk.kernels.movement.copies import copy
 from dmlvk.kernels.program import BindingKind, KernelStep, Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.rows import reduction, register_rows
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ACCESS_ORDERS, ShaderVariant, elementwise_variant
+from dmlvk.kernels.views import View
 from dmlvk.operators import (
     OPERATORS,
     BatchNormalization,
@@ -160,12 +162,33 @@ def _mean_variance_normalization(desc: MeanVariance, target: Target) -> Program:
 
 
 def _add_register_rows(builder: ProgramBuilder, desc: MeanVariance) -> bool:
-    """Adds the one step that normalizes rows which GPUs can hold, if these are such; processors gain nothing by it."""
+    """Adds the one step that normalizes rows which GPUs can hold, if these are such; processors gain nothing by it.
+
+    Rows of elements that are no neighbours, as behind a transposition, are copied before it: four steps touch as much.
+    """
     if builder.target.is_cpu:
         return False
-    kernel = register_rows.kernel(
+    source, read = desc.input_tensor, builder.reads["input_tensor"]
+    kernel = _register_rows(desc, source)
+    if kernel is None:
+        packed = TensorDesc(source.data_type, source.sizes)
+        kernel = _register_rows(desc, packed)
+        if kernel is None:
+            return False
+        copied = builder.scratch(packed.size_in_bytes)
+        views = View.of(source), View.packed(source.sizes)
+        copy(builder, (read, views[0]), (copied, views[1]), source.data_type.size_in_bits, label="rows of neighbours")
+        read = copied
+    scale, bias = (builder.reads.get(name, read) for name in ("scale_tensor", "bias_tensor"))
+    builder.launch(kernel, [read, scale, bias], [builder.writes["output_tensor"]], label="rows")
+    return True
+
+
+def _register_rows(desc: MeanVariance, source: TensorDesc) -> PlainKernel | None:
+    """The kernel of that step for an input that lies so."""
+    return register_rows.kernel(
         desc.operator_name,
-        desc.input_tensor,
+        source,
         desc.output_tensor,
         desc.scale_tensor,
         desc.bias_tensor,
@@ -173,12 +196,6 @@ def _add_register_rows(builder: ProgramBuilder, desc: MeanVariance) -> bool:
         desc.epsilon,
         has_relu=applied_at_once(desc.fused_activation) is not None,
     )
-    if kernel is None:
-        return False
-    read = builder.reads["input_tensor"]
-    scale, bias = (builder.reads.get(name, read) for name in ("scale_tensor", "bias_tensor"))
-    builder.launch(kernel, [read, scale, bias], [builder.writes["output_tensor"]], label="rows")
-    return True
 
 
 def _add_steps(builder: ProgramBuilder, desc: MeanVariance, has_mean: bool, has_factor: bool) -> None:

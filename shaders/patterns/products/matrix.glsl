@@ -61,7 +61,8 @@ BUFFER(BOUND_BEFORE + 3, residual)
 BUFFER(BOUND_BEFORE + 4, output)
 #elif HAS_EPILOGUE
 BUFFER(BOUND_BEFORE, residual)
-BUFFER(BOUND_BEFORE + 1, output)
+BUFFER(BOUND_BEFORE + 1, scale)
+BUFFER(BOUND_BEFORE + 2, output)
 #elif defined(RIGHT_IS_PACKED)
 BUFFER(BOUND_BEFORE, scale)
 BUFFER(BOUND_BEFORE + 1, zero)
@@ -108,6 +109,13 @@ layout(constant_id = 9) const bool OUTPUT_HAS_PAIRS = false;
 layout(constant_id = 10) const bool WRITES_TOTALS = false;
 #endif
 
+#if HAS_EPILOGUE && !CONVOLUTION && !ADDS_SEGMENTS
+#define ALPHA_IS_ONE // beside as many operands there is no room for another number
+#define ALPHA ONE_F32
+#else
+#define ALPHA parameters.alpha
+#endif
+
 layout(push_constant) uniform Parameters {
 #if ADDS_SEGMENTS
     uint base_totals;
@@ -120,6 +128,9 @@ layout(push_constant) uniform Parameters {
 #endif
 #if HAS_EPILOGUE
     uint base_residual;
+#endif
+#if HAS_EPILOGUE && !CONVOLUTION
+    uint base_scale;
 #elif defined(RIGHT_IS_PACKED)
     uint base_scale, base_zero;
 #elif defined(READS_REST)
@@ -177,7 +188,7 @@ uint finished_beside(Batch batch, uint sum, uint residual, uint row, uint column
 #if CONVOLUTION
     uint value = as_result(uintBitsToFloat(sum));
 #else
-    uint value = multiply_f32(sum, parameters.alpha);
+    uint value = multiply_f32(sum, ALPHA);
 #endif
     if (HAS_ADDEND && !ADDEND_IS_APART) {
         uint addend = WIDE_ADDEND(LOAD(OPERAND, words_addend, addend_index(batch, row, column)));

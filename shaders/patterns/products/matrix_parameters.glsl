@@ -22,5 +22,9 @@
     uint right_inner;
 #endif
     uint addend_row, addend_column, addend_outer, addend_inner, output_row, output_column, output_outer, output_inner;
-    uint inner_batches, alpha, beta;
+    uint inner_batches;
+#ifndef ALPHA_IS_ONE
+    uint alpha;
+#endif
+    uint beta;
 #endif

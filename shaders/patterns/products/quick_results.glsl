@@ -21,9 +21,9 @@ uvec2 addend_four(Batch batch, uint row, uint column) {
 #define AS_ROUNDED(numbers) unpacked_four(packed_four(numbers) | parameters.first_segment)
 
 // `needs_slow_path` is set where one is not finite.
-uvec2 quick_results(vec4 sums, uvec2 addend, uvec2 residual, inout bool needs_slow_path) {
+uvec2 quick_results(vec4 sums, uvec2 addend, uvec2 scale, uvec2 residual, inout bool needs_slow_path) {
     precise vec4 values = sums;
-    if (!RESULTS_ARE_SUMS) { values = values * uintBitsToFloat(parameters.alpha); }
+    if (!RESULTS_ARE_SUMS) { values = values * uintBitsToFloat(ALPHA); }
     if (HAS_ADDEND) {
         precise vec4 addends = unpacked_four(addend);
         if (ADDEND_IS_APART) {
@@ -38,6 +38,7 @@ uvec2 quick_results(vec4 sums, uvec2 addend, uvec2 residual, inout bool needs_sl
         values = AS_ROUNDED(values);
         values = vec4(device_gelu(values.x), device_gelu(values.y), device_gelu(values.z), device_gelu(values.w));
     }
+    if (EPILOGUE_SCALES) { values = AS_ROUNDED(values) * unpacked_four(scale); }
     if (EPILOGUE_ADDS) { values = AS_ROUNDED(values) + unpacked_four(residual); }
 #endif
     uvec2 results = packed_four(values);
@@ -56,7 +57,9 @@ uvec2 any_results(Batch batch, uvec4 sums, uint row, uint column) {
 
 #if HAS_EPILOGUE
 #define RESIDUAL_FOUR(index) (EPILOGUE_ADDS ? pairs_residual[residual_index(index) >> 2u] : uvec2(0u))
+#define SCALE_FOUR(column) (EPILOGUE_SCALES ? pairs_scale[scale_index(column) >> 2u] : uvec2(0u))
 #else
+#define SCALE_FOUR(column) uvec2(0u)
 #define RESIDUAL_FOUR(index) uvec2(0u)
 #endif
 
@@ -69,6 +72,7 @@ uvec2 any_results(Batch batch, uvec4 sums, uint row, uint column) {
     uint own_line = SUBGROUP * LEFT_SIDE + LANE / RESULT_FOURS; \
     uint own_at = own_line * RESULT_PITCH + LANE % RESULT_FOURS; \
     bool has_column = own_column >= position.first_column && own_column < parameters.columns; \
+    uvec2 own_scale = has_column ? SCALE_FOUR(own_column) : uvec2(0u); \
     barrier(); /* all are through with what was there */ \
     [[dont_unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) { \
         uint own_row = tile_row + first_row + i * LEFT_SIDE + LANE / RESULT_FOURS; \
@@ -97,7 +101,7 @@ uvec2 any_results(Batch batch, uvec4 sums, uint row, uint column) {
             if ((there >> iteration & 1u) != 0u) { \
                 bool needs_slow_path = !(PACKS_TO_NEAREST_EVEN && UNPACKS_DENORMALS); \
                 vec4 own_sums = uintBitsToFloat(lines[own_at + iteration * ROWS_OF_ITERATION * RESULT_PITCH]); \
-                uvec2 results = quick_results(own_sums, addends[iteration], residuals[iteration], needs_slow_path); \
+                uvec2 results = quick_results(own_sums, addends[iteration], own_scale, residuals[iteration], needs_slow_path); \
                 pairs_output[output_index(position.batch, own_row + iteration * ROWS_OF_ITERATION, own_column) >> 2u] = results; \
                 slow_path |= needs_slow_path ? 1u << iteration : 0u; \
             } \
