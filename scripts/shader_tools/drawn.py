@@ -35,6 +35,11 @@ _HIDDEN, _BLOCK = 2048, 32
 _WEIGHTS = {2: ((2048, 8192),), 4: ((2048, 8192), (4096, 14336)), 8: ((2048, 8192),)}
 """Of decoders' projections, state and inner state, by bits."""
 
+_GGUF = {4: (32, 0, True), 6: (16, 32, False)}
+"""Of Q4_K and Q6_K, by their bits: terms that share a factor, what stands for zero, and whether there are minima."""
+
+_GGUF_BLOCK = 256  # Terms that share a scale
+
 _HEADS, _KEY_HEADS, _CAPACITY = 32, 8, 4096
 
 
@@ -67,12 +72,20 @@ class _Drawing(GraphOperations):
         self._inputs += 1
         return self.graph.input(f"input{self._inputs}", data_type or self._data_type, sizes)
 
-    def packed(self, bits: int, columns: int, terms: int) -> Any:
+    def packed(self, bits: int, columns: int, terms: int, *, as_gguf: bool) -> Any:
         """Weights of few bits, as numbers."""
-        self.lasting += (self._inputs, self._inputs + 1)
-        integers = self.input(columns, terms * bits // 8, data_type=DataType.UINT8)
-        tensors = {"packed_tensor": integers, "scale_tensor": self.input(columns, terms // _BLOCK)}
-        members = {"bits": bits, "block_size": _BLOCK}
+        first = self._inputs
+        tensors = {"packed_tensor": self.input(columns, terms * bits // 8, data_type=DataType.UINT8)}
+        members: dict[str, Any] = {"bits": bits, "block_size": _BLOCK}
+        if as_gguf:
+            block, zero, has_minima = _GGUF[bits]
+            each = 2 if has_minima else 1
+            tensors["scale_tensor"] = self.input(columns, each * terms // _GGUF_BLOCK, data_type=DataType.FLOAT16)
+            tensors["factor_tensor"] = self.input(columns, each * terms // block, data_type=DataType.INT8)
+            members |= {"block_size": block, "zero_point": zero, "has_minima": has_minima}
+        else:
+            tensors["scale_tensor"] = self.input(columns, terms // _BLOCK)
+        self.lasting += range(first, self._inputs)
         kind, sizes = self._data_type, (columns, terms)
         return self.graph.apply("DMLVK_DEQUANTIZE_BLOCKS", tensors, members, output_data_type=kind, output_sizes=sizes)
 
@@ -108,15 +121,19 @@ def network_steps(target: Target) -> Iterator[tuple[KernelStep, str]]:
             for rows, (hidden, inner) in product(_ROWS, widths):
                 for step in _packed_products(data_type, bits, (rows, hidden, inner), target):
                     yield step, f"{rows} x {hidden} by weights of {bits} bits, {data_type.name}"
+    for bits, rows in product(_GGUF, _ROWS):
+        for step in _packed_products(DataType.FLOAT32, bits, (rows, 4096, 14336), target, as_gguf=True):
+            yield step, f"{rows} x 4096 by weights of GGUF of {bits} bits"
 
 
 def _packed_products(
-    data_type: DataType, bits: int, sizes: tuple[int, int, int], target: Target
+    data_type: DataType, bits: int, sizes: tuple[int, int, int], target: Target, *, as_gguf: bool = False
 ) -> Iterator[KernelStep]:
-    """A decoder's way from its state through gate, up and down projection: weights of few bits, as MatMulNBits has."""
+    """A decoder's way from its state through gate, up and down projection: weights as MatMulNBits or GGUF has them."""
     rows, hidden, inner = sizes
     drawing = _Drawing(data_type)
-    gate, up, down = (drawing.packed(bits, *matrix) for matrix in ((inner, hidden), (inner, hidden), (hidden, inner)))
+    matrices = (inner, hidden), (inner, hidden), (hidden, inner)
+    gate, up, down = (drawing.packed(bits, *matrix, as_gguf=as_gguf) for matrix in matrices)
     state = drawing.input(rows, hidden)
     gated, widened = (drawing.product(state, weights) for weights in (gate, up))
     made = drawing.product(F.swish(gated, sigmoid_input_scale=1.0) * widened, down)

@@ -13,7 +13,6 @@
 layout(local_size_x = INVOCATIONS) in;
 
 #define RESULTS (BLOCK_ROWS * BLOCK_COLUMNS)
-#define CHUNKS ((parameters.terms + (CHUNK - 1u)) / CHUNK)
 #define LINES ((parameters.rows + 15u) / 16u * 16u)
 
 // Rounded by sums with a bias, to multiples of what it is 3 * 2^22 of.

@@ -19,7 +19,6 @@ layout(constant_id = 20) const bool WRITES_SUMS = false;
 #define TILE_ROWS (DOWN * ROWS)
 #define TILE_LINES (ACROSS * COLUMNS) // of weights, those of the gate too
 #define RESULTS (ROWS * COLUMNS)
-#define CHUNKS ((parameters.terms + (CHUNK - 1u)) / CHUNK)
 #define LINES (parameters.row_tiles * TILE_ROWS)
 #define PITCH (LINE_VECTORS + 1u) // one vector more moves what is loaded together to other banks
 #define ROWS_SPACE (TILE_ROWS * PITCH)

@@ -10,6 +10,7 @@
 #include "products/block_products.glsl"
 #include "products/four_products.glsl"
 
+#define CHUNKS ((parameters.terms + (CHUNK - 1u)) / CHUNK)
 #define CHUNKS_OF_SEGMENT (SEGMENT / CHUNK)
 #define CHUNK_WORDS (CHUNK / uint(WORD_TERMS)) // of a column
 #define PLANE_WORDS (CHUNK / 4u) // of a row

@@ -41,7 +41,6 @@ layout(constant_id = 21) const bool WRITES_SUMS = false;
 
 #define TILE_ROWS (ROWS * 8u)
 #define TILE_LINES (ACROSS * COLUMNS * 16u) // of weights, those of the gate too
-#define CHUNKS ((parameters.terms + (CHUNK - 1u)) / CHUNK)
 #define LINES ((parameters.row_tiles * TILE_ROWS + 15u) / 16u * 16u)
 #define SUMS_PITCH 3u
 #ifdef IS_GATED
