@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 import dmlvk as dml
+from dmlvk.bench import served
 from dmlvk.bench.decoder import DecoderBench
 from dmlvk.bench.decoder_models import SIZES, write_decoder
 from dmlvk.bench.network_graphs import compiled_network
 from dmlvk.bench.networks import NETWORKS
 from dmlvk.bench.plots import write_decoder_plot, write_network_plot
+from dmlvk.cli import bench_decoder
 from tests.cli.outcome import Outcome
 from tests.drawings import texts
 
@@ -63,7 +65,12 @@ def test_the_command_says_what_prompts_and_tokens_take(capsys: pytest.CaptureFix
 
 
 @pytest.mark.sweep
-def test_the_command_says_what_texts_of_a_server_take(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_command_says_what_texts_of_a_server_take(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, less in (("_QUEUED", 3), ("_SERVED_STEPS", 8), ("_EDITED", 192)):
+        monkeypatch.setattr(bench_decoder, name, less)
+    monkeypatch.setattr(served, "_TRAINED_ON", 8)
     folders, results = [tmp_path / "before", tmp_path / "after"], tmp_path / "results.json"
     for folder, number in zip(folders, (3, 4), strict=True):
         folder.mkdir()
