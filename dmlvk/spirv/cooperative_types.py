@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 
-from dmlvk.spirv.modules import HEADER_WORDS, module_instructions, module_words
+from dmlvk.spirv.modules import HEADER_WORDS, module_instructions, module_words, words_of
 from dmlvk.spirv.opcodes import numbers
 
 SOURCE = "matrix/cooperative_tiles.comp"
@@ -98,7 +98,7 @@ def _rewritten(
     made = words[:HEADER_WORDS]
     for wanted in sorted(set(types.values())):
         if (capability := _CAPABILITIES.get(wanted)) is not None and capability not in capabilities:
-            made.extend((2 << 16 | _OP_CAPABILITY, capability))
+            made += words_of(_OP_CAPABILITY, capability)
         if wanted not in declared:
             declared[wanted] = made[_BOUND]
             made[_BOUND] += 1
@@ -116,7 +116,7 @@ def _rewritten(
             kind = types[operands[1]]
             if kind not in ready:
                 ready.add(kind)
-                made.extend(((2 + len(kind[1:])) << 16 | kind[0], declared[kind], *kind[1:]))
+                made += words_of(kind[0], declared[kind], *kind[1:])
             instruction[2] = declared[kind]
         made.extend(instruction)
     return made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 
-from dmlvk.spirv.modules import module_instructions, module_words
+from dmlvk.spirv.modules import module_instructions, module_words, words_of
 from dmlvk.spirv.opcodes import numbers
 
 _OP_EXT_INST, _OP_VARIABLE, _OP_DECORATE, _OP_MEMBER_DECORATE, _OP_TYPE_POINTER, _OP_MULTIPLY = numbers(
@@ -68,10 +68,10 @@ def with_decorations(data: bytes, *, precise: bool = True, precise_matrices: boo
     added = array("I")
     for variable, pointer in buffers.items():
         if variable not in decorated and structures[pointer] not in decorated:
-            added.extend((3 << 16 | _OP_DECORATE, variable, _ALIASED))
+            added += words_of(_OP_DECORATE, variable, _ALIASED)
     for result in fused if precise else ():
         if result not in exact:
-            added.extend((3 << 16 | _OP_DECORATE, result, _NO_CONTRACTION))
+            added += words_of(_OP_DECORATE, result, _NO_CONTRACTION)
     if not added:
         return data
     # Storage buffers always carry decorations (set and binding); behind the last one is a legal place for more.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator
 
-from dmlvk.spirv.modules import HEADER_WORDS, module_instructions, module_words
+from dmlvk.spirv.modules import HEADER_WORDS, module_instructions, module_words, words_of
 from dmlvk.spirv.opcodes import NUMBERS, numbers
 
 _BOUND = 3  # the header's word that says how many names there are
@@ -217,13 +217,13 @@ class _Writing:
 
     def _decorations(self, buffer_type: int, array_type: int) -> array[int]:
         structure, members, _ = self._parameters
-        made = _instruction(_MEMBER_DECORATE, structure, members, _OFFSET, 4 * self._push_words)
-        made += _instruction(_DECORATE, array_type, _ARRAY_STRIDE, 4)
-        made += _instruction(_MEMBER_DECORATE, buffer_type, 0, _NON_WRITABLE)
-        made += _instruction(_MEMBER_DECORATE, buffer_type, 0, _OFFSET, 0)
-        made += _instruction(_DECORATE, buffer_type, _BLOCK)
-        made += _instruction(_DECORATE, self._buffer, _DESCRIPTOR_SET, 0)
-        return made + _instruction(_DECORATE, self._buffer, _BINDING, self._bindings)
+        made = words_of(_MEMBER_DECORATE, structure, members, _OFFSET, 4 * self._push_words)
+        made += words_of(_DECORATE, array_type, _ARRAY_STRIDE, 4)
+        made += words_of(_MEMBER_DECORATE, buffer_type, 0, _NON_WRITABLE)
+        made += words_of(_MEMBER_DECORATE, buffer_type, 0, _OFFSET, 0)
+        made += words_of(_DECORATE, buffer_type, _BLOCK)
+        made += words_of(_DECORATE, self._buffer, _DESCRIPTOR_SET, 0)
+        return made + words_of(_DECORATE, self._buffer, _BINDING, self._bindings)
 
     def _declaration(self, opcode: int, operands: array[int]) -> array[int]:
         """What stands for an instruction before the functions."""
@@ -232,14 +232,14 @@ class _Writing:
         if opcode in (_SPEC_CONSTANT, _SPEC_CONSTANT_OP) and operands[1] in self._types:
             return array("I")
         if opcode == _TYPE_STRUCT and operands[0] == self._parameters[0]:
-            return _instruction(opcode, *operands, self._found.unsigned)
-        return _instruction(opcode, *operands)
+            return words_of(opcode, *operands, self._found.unsigned)
+        return words_of(opcode, *operands)
 
     def _declarations(self, buffer_type: int, array_type: int) -> array[int]:
         """What is added to them: types, places, the buffer and the variables."""
         unsigned = self._found.unsigned
-        made = _instruction(_TYPE_RUNTIME_ARRAY, array_type, unsigned)
-        made += _instruction(_TYPE_STRUCT, buffer_type, array_type)
+        made = words_of(_TYPE_RUNTIME_ARRAY, array_type, unsigned)
+        made += words_of(_TYPE_STRUCT, buffer_type, array_type)
         for kind, content in (
             (_STORAGE_BUFFER, buffer_type),
             (_STORAGE_BUFFER, unsigned),
@@ -248,13 +248,13 @@ class _Writing:
         ):
             if (kind, content) not in self._pointers:
                 self._pointers[kind, content] = self._new()
-                made += _instruction(_TYPE_POINTER, self._pointers[kind, content], kind, content)
-        made += _instruction(_VARIABLE, self._pointers[_STORAGE_BUFFER, buffer_type], self._buffer, _STORAGE_BUFFER)
+                made += words_of(_TYPE_POINTER, self._pointers[kind, content], kind, content)
+        made += words_of(_VARIABLE, self._pointers[_STORAGE_BUFFER, buffer_type], self._buffer, _STORAGE_BUFFER)
         for name, variable in self._variables.items():
-            made += _instruction(_VARIABLE, self._pointers[_PRIVATE, self._types[name]], variable, _PRIVATE)
+            made += words_of(_VARIABLE, self._pointers[_PRIVATE, self._types[name]], variable, _PRIVATE)
         self._index_names = [self._new() for _ in range(max(len(self._numbers), self._parameters[1] + 1))]
         for number, name in enumerate(self._index_names):
-            made += _instruction(_CONSTANT, unsigned, name, number)
+            made += words_of(_CONSTANT, unsigned, name, number)
         return made
 
     def _function(self, function: list[tuple[int, array[int]]]) -> array[int]:
@@ -278,21 +278,21 @@ class _Writing:
                 operands = operands[:]
                 for index in _names(opcode, operands):
                     operands[index] = names.get(operands[index], operands[index])
-            made += _instruction(opcode, *operands)
+            made += words_of(opcode, *operands)
         return made
 
     def _set_numbers(self) -> array[int]:
         unsigned = self._found.unsigned
         _, members, parameters = self._parameters
         pointer, base = self._new(), self._new()
-        made = _instruction(
+        made = words_of(
             _ACCESS_CHAIN, self._pointers[_PUSH_CONSTANT, unsigned], pointer, parameters, self._index_names[members]
         )
-        made += _instruction(_LOAD, unsigned, base, pointer)
+        made += words_of(_LOAD, unsigned, base, pointer)
         for number, name in enumerate(self._numbers):
             index, pointer = self._new(), self._new()
-            made += _instruction(_ADD, unsigned, index, base, self._index_names[number])
-            made += _instruction(
+            made += words_of(_ADD, unsigned, index, base, self._index_names[number])
+            made += words_of(
                 _ACCESS_CHAIN,
                 self._pointers[_STORAGE_BUFFER, unsigned],
                 pointer,
@@ -300,17 +300,17 @@ class _Writing:
                 self._index_names[0],
                 index,
             )
-            made += _instruction(_LOAD, unsigned, name, pointer)
-            made += _instruction(_STORE, self._variables[name], name)
+            made += words_of(_LOAD, unsigned, name, pointer)
+            made += words_of(_STORE, self._variables[name], name)
         for name, (type_of_it, opcode, operands) in self._computed.items():
-            made += _instruction(opcode, type_of_it, name, *operands)
-            made += _instruction(_STORE, self._variables[name], name)
+            made += words_of(opcode, type_of_it, name, *operands)
+            made += words_of(_STORE, self._variables[name], name)
         return made
 
     def _read_numbers(self, names: dict[int, int]) -> array[int]:
         made = array("I")
         for name, own in names.items():
-            made += _instruction(_LOAD, self._types[name], own, self._variables[name])
+            made += words_of(_LOAD, self._types[name], own, self._variables[name])
         return made
 
 
@@ -332,7 +332,3 @@ def _functions(words: array[int], position: int) -> Iterator[list[tuple[int, arr
             if opcode == _FUNCTION_END:
                 yield function
                 function = []
-
-
-def _instruction(opcode: int, *operands: int) -> array[int]:
-    return array("I", ((len(operands) + 1) << 16 | opcode, *operands))

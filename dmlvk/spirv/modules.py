@@ -63,6 +63,11 @@ def module_instructions(words: array[int]) -> Iterator[tuple[int, int, array[int
         position += length
 
 
+def words_of(opcode: int, *operands: int) -> array[int]:
+    """The words of an instruction."""
+    return array("I", ((len(operands) + 1) << 16 | opcode, *operands))
+
+
 def binding_count(spirv: bytes) -> int:
     """How many bindings a shader has, which are numbered from 0 on."""
     count = 0
@@ -131,7 +136,7 @@ def with_work_group_size(spirv: bytes, invocations: int) -> bytes:
         elif opcode == _TYPE_INT:
             unsigned = operands[0] if operands[2] == 0 else unsigned
         elif opcode == _CONSTANT_COMPOSITE and operands[1] in composites:
-            made.extend((4 << 16 | _CONSTANT, unsigned, number, invocations))
+            made += words_of(_CONSTANT, unsigned, number, invocations)
             instruction[3] = number
         made.extend(instruction)
     return made.tobytes()
@@ -155,14 +160,14 @@ def with_float_controls(spirv: bytes, controls: Collection[str]) -> bytes:
         if opcode != _CAPABILITY and not is_extended:
             is_extended = True
             for capability, _ in named:
-                made.extend((2 << 16 | _CAPABILITY, capability))
-            made.extend(((1 + len(_FLOAT_CONTROLS_NAME)) << 16 | _EXTENSION, *_FLOAT_CONTROLS_NAME))
+                made += words_of(_CAPABILITY, capability)
+            made += words_of(_EXTENSION, *_FLOAT_CONTROLS_NAME)
         if opcode == _ENTRY_POINT:
             entry = operands[1]
         elif entry and not has_modes:
             has_modes = True
             for _, mode in named:
-                made.extend((4 << 16 | _EXECUTION_MODE, entry, mode, 32))
+                made += words_of(_EXECUTION_MODE, entry, mode, 32)
         made.extend(words[position : position + 1 + len(operands)])
     return made.tobytes()
 

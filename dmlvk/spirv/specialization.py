@@ -6,7 +6,7 @@ import operator
 from array import array
 from collections.abc import Callable
 
-from dmlvk.spirv.modules import HEADER_WORDS, module_instructions, module_words, with_constant
+from dmlvk.spirv.modules import HEADER_WORDS, module_instructions, module_words, with_constant, words_of
 from dmlvk.spirv.opcodes import NUMBERS, numbers
 
 NAIVE_DRIVERS = frozenset({"SwiftShader driver"})
@@ -140,13 +140,13 @@ class _KnownValues:
         else:
             if opcode == _TYPE_BOOL:
                 self._boolean = operands[0]
-            return _instruction(_CONSTANT_COMPOSITE if opcode == _SPEC_CONSTANT_COMPOSITE else opcode, operands)
+            return words_of(_CONSTANT_COMPOSITE if opcode == _SPEC_CONSTANT_COMPOSITE else opcode, *operands)
         type_of_it, name = operands[0], operands[1]
         value = self._given.get(name, value)
         self._known[name] = value
         if type_of_it == self._boolean:
-            return _instruction(_CONSTANT_TRUE if value else _CONSTANT_FALSE, operands[:2])
-        return _instruction(_CONSTANT, array("I", (type_of_it, name, value)))
+            return words_of(_CONSTANT_TRUE if value else _CONSTANT_FALSE, *operands[:2])
+        return words_of(_CONSTANT, type_of_it, name, value)
 
     def _computed(self, operands: array[int]) -> int:
         opcode, arguments = operands[2], [self._known.get(argument) for argument in operands[3:]]
@@ -154,7 +154,3 @@ class _KnownValues:
         if operation is None or None in arguments or (opcode in _DIVISIONS and not arguments[1]):
             raise ValueError(f"a specialization constant is computed by the instruction {opcode} of {arguments}")
         return operation(*arguments) & 0xFFFFFFFF
-
-
-def _instruction(opcode: int, operands: array[int]) -> array[int]:
-    return array("I", ((len(operands) + 1) << 16 | opcode, *operands))

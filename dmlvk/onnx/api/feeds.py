@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.onnx.api.ort_values import run_inputs
 from dmlvk.onnx.model.loading import OnnxModel, ValueInfo
-from dmlvk.onnx.nodes.values import DATA_TYPES, NUMPY_TYPES, Array, element_name
+from dmlvk.onnx.nodes.values import DATA_TYPES, Array, element_name, numpy_type
 from dmlvk.onnx.plan.execution import DeviceValue
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _checked_input(where: str, info: ValueInfo, given: Any, symbols: dict[str, i
         return given
     if isinstance(given, DeviceValue):
         return _checked_device_value(where, info, given, symbols)
-    wanted = _numpy_type(info.element)
+    wanted = numpy_type(info.element)
     array = _as_array(where, given, wanted)
     if wanted.kind == "O" or array.dtype.kind in _TEXTS:
         if info.element != TensorProto.STRING or array.dtype.kind not in _TEXTS:
@@ -144,9 +144,3 @@ def _check_shape(
             symbols.setdefault(size, got)
     if not fits:
         raise InvalidArgumentError(f"{where} must have the shape {list(wanted)}; got {list(shape)}")
-
-
-def _numpy_type(element: int) -> np.dtype[Any]:
-    if element in NUMPY_TYPES:
-        return NUMPY_TYPES[element]
-    return np.dtype(helper.tensor_dtype_to_np_dtype(element))

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 from dmlvk.arrays.array import Array as DeviceArray
 from dmlvk.arrays.tensor_memory import TensorMemory
 from dmlvk.errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
-from dmlvk.onnx.nodes.values import DATA_TYPES, NUMPY_TYPES, Array, element_name, element_of
+from dmlvk.onnx.nodes.values import DATA_TYPES, NUMPY_TYPES, Array, element_name, element_of, numpy_type
 from dmlvk.onnx.plan.execution import DeviceValue
 from dmlvk.support import faults
 from dmlvk.support.integers import checked_integers
@@ -58,7 +58,7 @@ class OrtValue:
     def ortvalue_from_numpy_with_onnx_type(cls, data: npt.NDArray[Any], onnx_element_type: int) -> OrtValue:
         """A value of an array whose elements are those of a type of ONNX of the same width: bits of BFLOAT16, say."""
         array = np.asarray(data)
-        wanted = _numpy_type(onnx_element_type)
+        wanted = numpy_type(onnx_element_type)
         if array.dtype.itemsize != wanted.itemsize:
             raise InvalidArgumentError(f"OrtValue: elements of {array.dtype} are not as wide as those of {wanted}")
         return cls(array.view(wanted), onnx_element_type)
@@ -81,7 +81,7 @@ class OrtValue:
         """
         sizes = checked_integers(shape, "OrtValue: shape", 0)
         try:
-            dtype = _numpy_type(element_type) if isinstance(element_type, int) else np.dtype(element_type)
+            dtype = numpy_type(element_type) if isinstance(element_type, int) else np.dtype(element_type)
             zeros = np.zeros(tuple(sizes), dtype)
         except MemoryError as error:
             raise OutOfMemoryError(f"OrtValue: {sizes} elements of {dtype}: {error}") from error
@@ -169,7 +169,7 @@ class OrtValue:
 
     def tensor_size_in_bytes(self) -> int:
         """Bytes of its elements."""
-        return math.prod(self.shape()) * _numpy_type(self.element_type()).itemsize
+        return math.prod(self.shape()) * numpy_type(self.element_type()).itemsize
 
     def data_ptr(self) -> int:
         """The address of the first element.
@@ -424,12 +424,6 @@ def run_inputs(feed: Mapping[str, Any], device: Device) -> dict[str, Any]:
 
 def _is_device(device_type: str) -> bool:
     return device_type.lower() != _HOST
-
-
-def _numpy_type(element: int) -> np.dtype[Any]:
-    if element in NUMPY_TYPES:
-        return NUMPY_TYPES[element]
-    return np.dtype(helper.tensor_dtype_to_np_dtype(element))
 
 
 def _element_of_any(array: Array) -> int | None:

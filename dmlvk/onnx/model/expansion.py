@@ -12,7 +12,8 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from onnx import helper
 
 from dmlvk.dynamic.sizes import is_dynamic
-from dmlvk.onnx.model.loading import Step, subgraphs
+from dmlvk.onnx.model.loading import Step
+from dmlvk.onnx.model.node_attributes import subgraphs
 from dmlvk.onnx.nodes.translation import translation_of
 from dmlvk.onnx.nodes.values import Known, Tensor, Value
 

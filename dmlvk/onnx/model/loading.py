@@ -10,7 +10,7 @@ import dataclasses
 import graphlib
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from dmlvk.errors import InvalidArgumentError, ModelFileError
 from dmlvk.onnx.api.exceptions import InvalidModel, InvalidProtobuf, NoSuchFile, NotAModel
 from dmlvk.onnx.model.external_data import ExternalData
 from dmlvk.onnx.model.local_functions import count_nodes, key_of
+from dmlvk.onnx.model.node_attributes import subgraphs
 from dmlvk.onnx.nodes.values import Array
 from dmlvk.support.ordering import in_order
 
@@ -527,14 +528,6 @@ def _shown(shape: Sequence[int]) -> str:
 def _is_constant(node: onnx.NodeProto) -> bool:
     is_ours = node.op_type == "Constant" and node.domain in ("", "ai.onnx") and len(node.output) == 1
     return is_ours and len(node.attribute) == 1 and node.attribute[0].name == "value"
-
-
-def subgraphs(proto: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """The graphs among a node's attributes."""
-    for attribute in proto.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
 
 
 def captured_by(graph: onnx.GraphProto) -> list[str]:

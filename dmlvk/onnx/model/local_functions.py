@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import onnx
+
+from dmlvk.onnx.model.node_attributes import subgraphs
 
 Key = tuple[str, str, str]  # What a function is called: domain, name, and which of those there are
 
@@ -28,15 +30,8 @@ def _count(nodes: Any, counted: Mapping[Key, int]) -> int:
     while pending:
         for node in pending.pop():
             total += counted.get(key_of(node), 1)
-            pending += [graph.node for graph in _graphs(node)]
+            pending += [graph.node for graph in subgraphs(node)]
     return total
-
-
-def _graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
 
 
 def key_of(proto: Any) -> Key:
@@ -53,7 +48,7 @@ def _callees_first(functions: Mapping[Key, onnx.FunctionProto]) -> list[Key]:
             for node in pending.pop():
                 if key_of(node) in functions:
                     found.add(key_of(node))
-                pending += [graph.node for graph in _graphs(node)]
+                pending += [graph.node for graph in subgraphs(node)]
         calls[key] = found
     order: list[Key] = []
     state: dict[Key, bool] = {}

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import onnx
 from onnx import AttributeProto, helper
+
+
+def subgraphs(proto: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The graphs among a node's attributes."""
+    for attribute in proto.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
 
 
 class NodeAttributes:

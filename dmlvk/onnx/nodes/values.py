@@ -129,6 +129,13 @@ def element_of(array: Array) -> int | None:
     return _ELEMENTS.get(array.dtype.newbyteorder("="))
 
 
+def numpy_type(element: int) -> np.dtype[Any]:
+    """NumPy's type of an ONNX element type, also of one that the device has not."""
+    if element in NUMPY_TYPES:
+        return NUMPY_TYPES[element]
+    return np.dtype(helper.tensor_dtype_to_np_dtype(element))
+
+
 def element_name(element: int) -> str:
     """``FLOAT16`` and so on, for messages."""
     names: dict[int, str] = {int(number): name for name, number in TensorProto.DataType.items()}

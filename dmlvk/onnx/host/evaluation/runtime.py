@@ -16,7 +16,8 @@ import onnx
 from onnx import TensorProto, helper
 
 from dmlvk.onnx.host.evaluation.call import NotComputed
-from dmlvk.onnx.model.loading import Step, subgraphs
+from dmlvk.onnx.model.loading import Step
+from dmlvk.onnx.model.node_attributes import subgraphs
 from dmlvk.support import faults
 
 _PACKAGE = "onnxruntime"
