@@ -13,7 +13,6 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
-from dmlvk import functions as F
 from dmlvk.kernels.products import chunk_tiles, packed_matrices
 from dmlvk.kernels.products.block_weights import Blocks, BlockWeights
 from dmlvk.kernels.products.chunk_tiles import SHAPES, ChunkTile
@@ -22,6 +21,7 @@ from dmlvk.kernels.target import Target
 from dmlvk.operators import Gemm
 from tests.graphs.test_packed_weights import OwnBlocks
 from tests.operators.test_packed_chunks import KINDS, check, chunked, rows_of
+from tests.packed import by_rows, gated, of_blocks
 from tests.targets import variants_of
 
 Array = npt.NDArray[Any]
@@ -87,11 +87,11 @@ def test_rare_terms_and_scales_have_them_too(
     x[18:30] *= np.exp2(np.random.default_rng(5).integers(-60, 61, (12, x.shape[1]))).astype(np.float32)
     x[30:34] *= np.exp2(np.arange(x.shape[1]) % 121 - 60).astype(np.float32)
     x[34, 1::2] = -x[34, ::2]
-    inputs["s"][3, 2], inputs["s"][11, 0] = 0.0, 6e-8
-    inputs["s"][5, 1], inputs["s"][66, 0] = np.inf, np.nan
-    inputs["s"][20:40] *= np.exp2(np.arange(20) % 11 - 8).astype(np.float16)[:, None]
+    inputs["w.s"][3, 2], inputs["w.s"][11, 0] = 0.0, 6e-8
+    inputs["w.s"][5, 1], inputs["w.s"][66, 0] = np.inf, np.nan
+    inputs["w.s"][20:40] *= np.exp2(np.arange(20) % 11 - 8).astype(np.float16)[:, None]
     if kind.has_float_zeros:
-        inputs["z"][7, 3], inputs["z"][8, 3], inputs["z"][9, 3] = 1e-41, 1e-20, np.inf
+        inputs["w.z"][7, 3], inputs["w.z"][8, 3], inputs["w.z"][9, 3] = 1e-41, 1e-20, np.inf
     check(device, kind, inputs)
 
 
@@ -101,7 +101,7 @@ def test_rows_of_halves_have_them_too(device: dml.Device, monkeypatch: pytest.Mo
     inputs = of_size(kind, (19, 67, 1280))
     inputs["x"] = inputs["x"].astype(np.float16)
     if kind.has_float_zeros:
-        inputs["z"] = inputs["z"].astype(np.float16)
+        inputs["w.z"] = inputs["w.z"].astype(np.float16)
     graph = kind.graph(device, inputs, dml.FLOAT16, fuse=True)
     with np.errstate(over="ignore"):
         expected = chunked(kind, inputs["x"].astype(np.float32), inputs).astype(np.float16)
@@ -118,21 +118,14 @@ def test_products_with_a_gate_have_the_bits_of_two(
     random, found = np.random.default_rng(bits), []
     inputs: dict[str, Array] = {"x": random.standard_normal((rows, terms)).astype(np.float32)}
     for name in ("gate", "up"):
-        inputs[f"{name} w"] = random.integers(0, 256, (columns, terms * bits // 8), np.uint8)
-        inputs[f"{name} s"] = (random.standard_normal((columns, terms // block)) / 64).astype(np.float32)
+        inputs[name] = random.integers(0, 256, (columns, terms * bits // 8), np.uint8)
+        inputs[f"{name}.s"] = (random.standard_normal((columns, terms // block)) / 64).astype(np.float32)
+    compute_in_tiles(monkeypatch, shape)
     for fuse in (True, False):
-        compute_in_tiles(monkeypatch, shape)
         graph = dml.Graph(device)
-        points = {name: graph.input(name, dml.DataType(given.dtype), given.shape) for name, given in inputs.items()}
-        products = []
-        for name in ("gate", "up"):
-            tensors = {"packed_tensor": points[f"{name} w"], "scale_tensor": points[f"{name} s"]}
-            members = {"bits": bits, "block_size": block}
-            numbers = graph.apply(
-                "DMLVK_DEQUANTIZE_BLOCKS", tensors, members, output_sizes=(columns, terms), output_data_type=dml.FLOAT32
-            )
-            products.append(F.gemm(points["x"], numbers, trans_b=dml.MatrixTransform.TRANSPOSE, beta=0.0))
-        compiled = graph.compile(y=F.activation_swish(products[0], sigmoid_input_scale=1.0) * products[1], fuse=fuse)
+        x, packing = graph.input("x", dml.FLOAT32, (rows, terms)), {"bits": bits, "block_size": block}
+        weights = [of_blocks(graph, inputs, name, (columns, terms), dml.FLOAT32, **packing) for name in ("gate", "up")]
+        compiled = graph.compile(y=gated([by_rows(x, numbers) for numbers in weights]), fuse=fuse)
         assert any(name.endswith(".gated") for name in variants_of(compiled)) == fuse
         found.append(device.run(compiled, inputs)["y"])
     assert found[0].tobytes() == found[1].tobytes()
