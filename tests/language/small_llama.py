@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -116,3 +118,17 @@ def random_blocks(values: Any, kind: gguf.GGMLQuantizationType) -> Any:
         scales = (size * random_.uniform(0.5, 1, data.shape[:2])).astype("<f2")
         data[..., place : place + 2] = scales[..., None].view(np.uint8)
     return data.reshape(len(values), -1)
+
+
+_NAMES = {"float32": "F32", "float16": "F16", "int32": "I32", "uint8": "U8"}
+
+
+def write_tensors(file: Path, tensors: dict[str, Any], eights: tuple[str, ...] = ()) -> None:
+    """Writes them, some bytes as FP8."""
+    header, place = {}, 0
+    for name, array in tensors.items():
+        kind = "F8_E4M3" if name in eights else _NAMES[array.dtype.name]
+        header[name] = {"dtype": kind, "shape": array.shape, "data_offsets": [place, place + array.nbytes]}
+        place += array.nbytes
+    text = json.dumps(header).encode()
+    file.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(array.tobytes() for array in tensors.values()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
 import time
 import tracemalloc
 from pathlib import Path
@@ -21,7 +20,7 @@ from dmlvk.language.gguf_blocks import BLOCKS, matrix
 from dmlvk.language.hub_source import HubSource
 from dmlvk.language.templates import rendered
 from tests.effort import IS_QUICK
-from tests.language.small_llama import HEADS, KEY_HEADS, LAYERS, byte_tokens, random_blocks, write_llama
+from tests.language.small_llama import HEADS, KEY_HEADS, LAYERS, byte_tokens, random_blocks, write_llama, write_tensors
 from tests.language.small_models import CASES, initialize, write_gguf, write_hub_folder
 
 PROMPT = [70, 80, 90, 100, 110, 75] * 4 + [33]
@@ -253,14 +252,9 @@ def write_folder(folder: Path) -> None:
     layer |= {"mlp.down_proj": [64, 96], "input_layernorm": [64], "post_attention_layernorm": [64]}
     shapes = {"model.embed_tokens": [260, 64], "model.norm": [64], "lm_head": [260, 64]}
     shapes |= {f"model.layers.0.{name}": shape for name, shape in layer.items()}
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    place, random_, data = 0, np.random.default_rng(0), b""
-    for name, shape in shapes.items():
-        part = random_.standard_normal(shape).astype(np.float16).tobytes()
-        header[f"{name}.weight"] = {"dtype": "F16", "shape": shape, "data_offsets": [place, place + len(part)]}
-        data, place = data + part, place + len(part)
-    text = json.dumps(header).encode()
-    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+    draw = np.random.default_rng(0).standard_normal
+    tensors = {f"{name}.weight": draw(shape).astype(np.float16) for name, shape in shapes.items()}
+    write_tensors(folder / "model.safetensors", tensors)
     tokens = {token: number for number, token in enumerate(byte_tokens())}
     content = {"version": "1.0", "added_tokens": [], "model": {"type": "BPE", "vocab": tokens, "merges": []}}
     (folder / "tokenizer.json").write_text(json.dumps(content))

@@ -30,7 +30,7 @@ from dmlvk.language.gguf_blocks import BLOCKS
 from dmlvk.language.gguf_source import GgufSource
 from tests.effort import IS_QUICK
 from tests.language.damage import damage_folder, damaged_gguf
-from tests.language.small_llama import HIDDEN, random_blocks, write_folder, write_llama
+from tests.language.small_llama import HIDDEN, random_blocks, write_folder, write_llama, write_tensors
 from tests.language.small_models import write_hub_folder, write_pieces
 from tests.language.test_files import write_folder as write_plain_folder
 from tests.processes import python
@@ -226,8 +226,6 @@ def test_damaged_files_are_one_error_and_leave_nothing_behind(tmp_path: Path, fi
 
 PROMPT = [70, 80, 90, 100, 110, 75] * 2 + [33]
 
-_NAMES = {"float32": "F32", "float16": "F16", "int32": "I32", "uint8": "U8"}
-
 
 def read_tensors(file: Path) -> dict[str, Any]:
     """The tensors of a safetensors file of FLOAT32."""
@@ -241,17 +239,6 @@ def read_tensors(file: Path) -> dict[str, Any]:
         for name, each in header.items()
         if name != "__metadata__"
     }
-
-
-def write_tensors(file: Path, tensors: dict[str, Any], eights: tuple[str, ...] = ()) -> None:
-    """Writes them, some bytes as FP8."""
-    header, place = {}, 0
-    for name, array in tensors.items():
-        kind = "F8_E4M3" if name in eights else _NAMES[array.dtype.name]
-        header[name] = {"dtype": kind, "shape": array.shape, "data_offsets": [place, place + array.nbytes]}
-        place += array.nbytes
-    text = json.dumps(header).encode()
-    file.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(array.tobytes() for array in tensors.values()))
 
 
 def write_two_folders(name: str, folder: Path) -> Any:

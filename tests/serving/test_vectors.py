@@ -14,7 +14,7 @@ import pytest
 
 from dmlvk.language import EmbeddingModel, LanguageModel
 from dmlvk.serving.vectors import Vectors
-from tests.language.small_llama import byte_tokens
+from tests.language.small_llama import byte_tokens, write_tensors
 from tests.serving.small_server import RunningServer, running, write_model
 
 PLACE, HIDDEN, INNER, POSITIONS = "/v1/embeddings", 32, 48, 40
@@ -43,13 +43,7 @@ def write_encoder(folder: Path) -> None:
     for name in ("embeddings", f"{own}.attention.output", f"{own}.output"):
         tensors[f"{name}.LayerNorm.weight"] = np.ones(HIDDEN, np.float32)
         tensors[f"{name}.LayerNorm.bias"] = np.zeros(HIDDEN, np.float32)
-    header, at = {}, 0
-    for name, array in tensors.items():
-        header[name] = {"dtype": "F32", "shape": array.shape, "data_offsets": [at, at + array.nbytes]}
-        at += array.nbytes
-    text = json.dumps(header).encode()
-    contents = b"".join(array.tobytes() for array in tensors.values())
-    (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + contents)
+    write_tensors(folder / "model.safetensors", tensors)
     config = {
         **{"model_type": "bert", "architectures": ["BertModel"], "hidden_size": HIDDEN, "num_hidden_layers": 1},
         **{"num_attention_heads": 2, "intermediate_size": INNER, "max_position_embeddings": POSITIONS},
