@@ -137,11 +137,14 @@ class Kernel:
                 faults.report(fault, f"tracing {self.name}")
             return made
         only = recipe.only
-        if only is not None and not targets and None not in operands:
+        if only is not None and len(targets) < 2 and None not in operands:
             data_type, operation, form = only
             made = Recorded(device, data_type, form.shape, operation, tuple(operands))
             RECORDER.add(made, is_product=recipe.is_product)
-            return lying_tensor(made, form)
+            if not targets:
+                return lying_tensor(made, form)
+            _assign(self.name, targets[0], recipe.results[0], made, resizes=not self._is_in_place)
+            return targets[0]
         results = recorded(recipe, operands, device)
         if not targets:
             return tensors_of(recipe, results)
@@ -244,7 +247,7 @@ class Kernel:
         return Family(self._functional, forms, (positional, named))
 
     def _operand(self, tensor: torch.Tensor) -> Value:
-        if self._takes_host_indices and tensor.device.type == "cpu" and tensor.dim():
+        if self._takes_host_indices and tensor.is_cpu and tensor.dim():
             return tensors.uploaded(tensor)
         return operand_of(self.name, tensor, None)
 
@@ -300,15 +303,15 @@ def operand_of(name: str, tensor: torch.Tensor, device: Device | None) -> Value:
     Raises:
         InvalidArgumentError: they are on another device.
     """
+    if tensor.is_cpu and not tensor.dim():
+        dtype = torch.float32 if tensor.dtype is torch.float64 else tensor.dtype
+        tensors.check_dtype(dtype)
+        return RECORDER.numbers.value(RECORDER.device, tensor.item(), DATA_TYPES[dtype])
     if tensor.device.type == NAME:
         value = value_of(tensor)
         if device is not None:
             check_place(name, value, device)
         return value
-    if tensor.device.type == "cpu" and not tensor.dim():
-        dtype = torch.float32 if tensor.dtype is torch.float64 else tensor.dtype
-        tensors.check_dtype(dtype)
-        return RECORDER.numbers.value(RECORDER.device, tensor.item(), DATA_TYPES[dtype])
     raise InvalidArgumentError(f"{name}: all tensors must be on one device; got {NAME} and {tensor.device}: use .to()")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from itertools import repeat
 from typing import Any
 
 import torch
@@ -45,16 +46,13 @@ class ListKernel:
             if place == 1:
                 given[place] = [_wrapped(one) for one in item] if self._is_list[place] else _wrapped(item)
         RECORDER.widen(len(lists[0]) - 1)
-        named = [(self._names[place], item, self._is_list[place]) for place, item in given.items()]
-        made = []
-        for number in range(len(lists[0])):
-            each = [(name, item[number] if is_list else item) for name, item, is_list in named]
-            made.append(
-                self._kernel(
-                    *[item for name, item in each if name is None],
-                    **{name: item for name, item in each if name is not None},
-                )
-            )
+        columns = {place: item if self._is_list[place] else repeat(item) for place, item in given.items()}
+        names = {place: name for place in columns if (name := self._names[place]) is not None}
+        count, order = len(columns) - len(names), [place for place in columns if place not in names] + list(names)
+        made = [
+            self._kernel(*each[:count], **dict(zip(names.values(), each[count:], strict=True)))
+            for each in zip(*[columns[place] for place in order], strict=False)  # of which some have no end
+        ]
         if self._is_in_place:
             torch.autograd.graph.increment_version(made)
             return None

@@ -76,6 +76,9 @@ def _empty(
 ) -> torch.Tensor:
     wanted = torch.get_default_dtype() if dtype is None else dtype
     check_index(device)
+    if 0 in size and len(size) == 1:  # as batch normalization asks for, and leaves
+        check_dtype(wanted)
+        return tensor_of(None, (0,), wanted)
     strides = torch.empty(size, dtype=wanted, device="meta", memory_format=memory_format).stride()
     return tensor_of(_filled(size, wanted, 0), tuple(size), wanted, tuple(strides))
 
