@@ -303,6 +303,30 @@ def test_relu_behind_products_on_every_device(device: dml.Device, monkeypatch: p
     assert (device.run(compiled, arrays)["y"] == np.maximum(arrays["a"] @ arrays["b"], 0)).all()
 
 
+@pytest.mark.parametrize("terms", [70, 2100], ids=["one segment", "segments"])
+@pytest.mark.parametrize("rows", [1, 5, 70])
+def test_a_bias_behind_a_product_of_float32_is_its_addend(gpu: dml.Device, rows: int, terms: int) -> None:
+    """With the bits of the operators one by one: of denormal sums and biases, zeros of both signs, infinities, NaN."""
+    random = np.random.default_rng(terms + rows)
+    sizes = {"x": (rows, terms), "w": (terms, 40), "bias": (1, 1, 40)}
+    arrays = {name: random.normal(size=size).astype(np.float32) for name, size in sizes.items()}
+    arrays["w"][:, 3:6], arrays["w"][3, 8] = [1e-39, 0.0, -1e-38], np.inf
+    arrays["bias"][0, 0, :8] = [0.0, -0.0, 1e-40, -0.0, -1e-40, 1e-38, np.nan, -np.inf]
+
+    def compiled(*, relu: bool, fuse: bool) -> dml.CompiledGraph:
+        graph = dml.Graph(gpu)
+        e = {name: graph.input(name, dml.FLOAT32, size) for name, size in sizes.items()}
+        y = (e["x"] @ e["w"]).reshape(1, rows, 40) + e["bias"]
+        return graph.compile({"y": F.activation_relu(y) if relu else y}, fuse=fuse)
+
+    for relu in (False, True):
+        whole, one_by_one = compiled(relu=relu, fuse=True), compiled(relu=relu, fuse=False)
+        assert [len(stage.nodes) for stage in whole.stages] == [2 + relu]
+        made, expected = (gpu.run(graph, arrays)["y"] for graph in (whole, one_by_one))
+        assert made.tobytes() == expected.tobytes()
+        assert np.isfinite(made).any() and (relu or not np.isfinite(made).all())
+
+
 def test_what_follows_from_constants_alone_is_computed_once(any_device: dml.Device) -> None:
     """The factor of a BATCH_NORMALIZATION; but nothing that takes more memory than the constants, and no output."""
     random = np.random.default_rng(2)

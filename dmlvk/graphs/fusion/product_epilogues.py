@@ -4,6 +4,8 @@ That is the sum with a number for each column, ACTIVATION_GELU, the product with
 another tensor, and RELU, in this order, each of which may be missing. Sums, products and RELU have the bits that the
 operators themselves would give behind the same products; GELU is the device's (``shaders/include/device_gelu.glsl``).
 Where another element-wise operator follows, which needs a kernel of its own anyway, that one computes all of it.
+
+Of FLOAT32 it is a bias and RELU: C is added to what a GEMM gives without it, which is not rounded once more.
 """
 
 from __future__ import annotations
@@ -19,7 +21,13 @@ from dmlvk.datatypes import DataType
 from dmlvk.dynamic.sizes import typical
 from dmlvk.graphs.fusion.epilogues import ends_with_relu, has_no_activation, only_readers
 from dmlvk.graphs.network import Network, NetworkNode, NetworkValue
-from dmlvk.kernels.products.product_epilogue import EpilogueOfGemm, lower_gemm_with_epilogue, may_have_epilogue
+from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.products.product_epilogue import (
+    EpilogueOfGemm,
+    lower_gemm_with_epilogue,
+    may_have_epilogue,
+    with_bias,
+)
 from dmlvk.kernels.program import Program
 from dmlvk.kernels.target import Target
 from dmlvk.objects.compilation import same_elements
@@ -29,6 +37,7 @@ from dmlvk.operators import (
     ElementWiseAdd,
     ElementWiseAdd1,
     ElementWiseMultiply,
+    FusedActivation,
     Gemm,
     OperatorDesc,
 )
@@ -63,6 +72,9 @@ class ProductEpilogue:
 
     def program(self, target: Target) -> Program:
         desc = cast("Gemm", self.product.desc)
+        if desc.output_tensor.data_type is DataType.FLOAT32:
+            relu = FusedActivation(ActivationRelu) if self.kind.relu else None
+            return lower(dataclasses.replace(with_bias(desc), fused_activation=relu), target)
         return lower_gemm_with_epilogue(desc, self.kind, target, beside=self.beside)
 
     def followed_by(self, node: NetworkNode, **changes: Any) -> ProductEpilogue:
@@ -123,20 +135,21 @@ def _followed(
 def _with(epilogue: ProductEpilogue, reader: NetworkNode, number: int) -> ProductEpilogue | None:
     """The epilogue with the operator that reads its output; ``None``: that comes in no such place."""
     desc, kind = reader.desc, epilogue.kind
+    assert isinstance(epilogue.product.desc, Gemm)
+    relu, results = ends_with_relu(desc), epilogue.product.desc.output_tensor
+    is_half = results.data_type is DataType.FLOAT16  # else a bias, which is C then, and RELU behind it are all
     if isinstance(desc, ActivationRelu):
-        return epilogue.followed_by(reader, relu=True)
-    if isinstance(desc, ActivationGelu):
+        return epilogue.followed_by(reader, relu=True) if is_half or kind.has_bias else None
+    if isinstance(desc, ActivationGelu) and is_half:
         return None if kind.gelu or kind.scales or kind.adds else epilogue.followed_by(reader, gelu=True)
-    relu = ends_with_relu(desc)
     if not isinstance(desc, ElementWiseAdd | ElementWiseAdd1 | ElementWiseMultiply) or relu is None or kind.adds:
         return None
     _, other, value = reader.reads()[1 - number]
-    assert isinstance(epilogue.product.desc, Gemm)
-    is_of_columns = _is_of(other, desc.output_tensor, epilogue.product.desc.output_tensor.sizes[-1])
+    is_of_columns = _is_of(other, desc.output_tensor, results.sizes[-1])
     if isinstance(desc, ElementWiseMultiply):
-        may_scale = is_of_columns and not kind.scales
+        may_scale = is_of_columns and is_half and not kind.scales
         return epilogue.followed_by(reader, scales=True, scale=value, relu=relu) if may_scale else None
-    if same_elements(other, desc.output_tensor):
+    if is_half and same_elements(other, desc.output_tensor):
         return epilogue.followed_by(reader, adds=True, residual=value, relu=relu)
     if epilogue.followers or epilogue.product.desc.c_tensor is not None or not is_of_columns:
         return None
@@ -157,9 +170,10 @@ def _keeps_elements(reader: NetworkNode, number: int, product: OperatorDesc) -> 
     read, written = reader.desc.inputs[number][1], writes[0][1]
     if read is None or read.is_dynamic or written.is_dynamic or not same_elements(read, written):
         return False
-    ((_, results),) = product.outputs
+    assert isinstance(product, Gemm)
+    results = product.output_tensor
     places = sorted((stride, size) for size, stride in zip(read.sizes, read.element_strides, strict=True) if size != 1)
     steps = itertools.accumulate((size for _, size in places), operator.mul, initial=1)
-    is_whole = results is not None and read.element_count == results.element_count
+    is_whole = read.element_count == results.element_count
     are_packed = all(stride == step for (stride, _), step in zip(places, steps, strict=False))
-    return is_whole and are_packed and read.data_type is written.data_type is DataType.FLOAT16
+    return is_whole and are_packed and read.data_type is written.data_type and read.data_type is results.data_type

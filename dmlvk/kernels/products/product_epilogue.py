@@ -1,4 +1,4 @@
-"""Lowers a GEMM of FLOAT16 with what a graph has behind it: a bias, GELU, a factor for each column, a sum, RELU.
+"""Lowers a GEMM with what a graph has behind it: a bias, GELU, a factor for each column, a sum, RELU.
 
 The kernels are those that multiply cooperative matrices: results are finished where they are, and not written and read
 again. Other tiles have no such kernels, so that default arithmetic is as it was.
@@ -31,8 +31,14 @@ class EpilogueOfGemm:
 
 
 def may_have_epilogue(desc: Gemm, target: Target) -> bool:
-    """Whether a GEMM without an activation has kernels that compute what a graph has behind it."""
+    """Whether a GEMM without an activation has kernels that compute what a graph has behind it.
+
+    Of FLOAT32 that is a bias, which is C then, and RELU: a GEMM's result is rounded no more before C is added.
+    """
     output = desc.output_tensor
+    if output.data_type is DataType.FLOAT32:
+        is_plain = desc.alpha == 1.0 and desc.c_tensor is None and not desc.has_dynamic_sizes
+        return is_plain and not target.is_cpu and output.element_strides == _packed(output).element_strides
     if output.data_type is not DataType.FLOAT16 or not target.device_arithmetic or target.buffers < _BUFFERS:
         return False
     if (
@@ -43,6 +49,13 @@ def may_have_epilogue(desc: Gemm, target: Target) -> bool:
     ):
         return False
     return choose(gemm_product(desc, with_eights=True).work(), target).tile.may_have_product_epilogue
+
+
+def with_bias(desc: Gemm) -> Gemm:
+    """The same GEMM with a number for each column as its C, of which it has none."""
+    output = desc.output_tensor
+    bias = TensorDesc(output.data_type, output.sizes, (*(0 for _ in output.sizes[:-1]), 1))
+    return dataclasses.replace(desc, c_tensor=bias, beta=1.0)
 
 
 def _packed(tensor: TensorDesc) -> TensorDesc:
@@ -58,11 +71,9 @@ def lower_gemm_with_epilogue(desc: Gemm, epilogue: EpilogueOfGemm, target: Targe
     Args:
         beside: such products that a graph has beside one another, this one among them.
     """
-    sizes = desc.output_tensor.sizes
     if epilogue.has_bias:
-        assert desc.c_tensor is None  # what the caller sees to
-        bias = TensorDesc(DataType.FLOAT16, sizes, (*(0 for _ in sizes[:-1]), 1))
-        desc = dataclasses.replace(desc, c_tensor=bias, beta=1.0)
+        desc = with_bias(desc)
+    sizes = desc.output_tensor.sizes
     builder = ProgramBuilder(desc, target)
     given, columns = len(builder.reads), TensorDesc(DataType.FLOAT16, sizes[-1:])
     scale = Region(BindingKind.INPUT, given, 0, columns.size_in_bytes) if epilogue.scales else None

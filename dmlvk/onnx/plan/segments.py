@@ -195,10 +195,6 @@ class Segment:
         self._passing.clear()
 
     @property
-    def is_there(self) -> bool:
-        return not any(buffer.is_closed for buffer in self._buffers)
-
-    @property
     def usage(self) -> Usage:
         """What a run takes; the weights that plans share are not among it."""
         layout = self._bound.layout
