@@ -226,7 +226,8 @@ class OrtValue:
             InvalidArgumentError: when it lies on another device.
         """
         if isinstance(self._value, DeviceValue):
-            check_device(self._value.on_device, device)
+            if self._value.on_device.device is not device:
+                check_device(self._value.on_device, device)
             return self._value
         can_stay = self._is_on_device and isinstance(self._value, np.ndarray) and self._value.size > 0
         if can_stay and self._element in DATA_TYPES and DATA_TYPES[self._element].size_in_bits >= 8:

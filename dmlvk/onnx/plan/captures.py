@@ -147,7 +147,7 @@ class DeviceCapture(_Capture):
         self._sizes, self._outputs, self._kept = segment.last_sizes, outputs, kept
 
     def can_run(self, in_a_row: bool) -> bool:
-        return super().can_run(in_a_row) and not (in_a_row and self._is_of_host)
+        return not (in_a_row and self._is_of_host) and self._made() is not None
 
     def run(self, given: Mapping[str, Any], targets: Mapping[str, DeviceValue]) -> list[Any]:
         """Runs on other values; the outputs on the device are new ones, or the targets, and the others new arrays."""
