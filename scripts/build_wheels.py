@@ -38,7 +38,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from scripts import build_kompute, check_wheels
 from scripts.cross import glslang, moltenvk, parts, provider
-from scripts.cross.targets import CPYTHONS, TARGETS, CrossBuildError, Platform, tools_python
+from scripts.cross.targets import CPYTHONS, TARGETS, CrossBuildError, Platform, lean_libraries, tools_python
 from scripts.cross.wheel import with_tag
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -150,11 +150,11 @@ def build_base(folder: Path) -> Path:
     return made
 
 
-def natives(target: Platform, folder: Path, jobs: int) -> tuple[Path, Path, Path]:
+def natives(target: Platform, folder: Path) -> tuple[Path, Path, Path]:
     """What is compiled for a system: Kompute, the compiler of kernels, the library that ONNX Runtime loads."""
     kompute = build_kompute.build(target)
     assert kompute is not None
-    return kompute, glslang.build(target, jobs=jobs), provider.build(target, folder / target.name)
+    return kompute, glslang.build(target), provider.build(target, folder / target.name)
 
 
 def assembled(base: Path, target: Platform, compiled: tuple[Path, Path, Path], output: Path) -> Path:
@@ -208,11 +208,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if sys.platform != "linux":
             raise WheelError("wheels are built on Linux only")
-        tools_python()
+        lean_libraries()
         output.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="dmlvk-wheels-") as name, ThreadPoolExecutor(cores) as workers:
             # Systems side by side, of each one file after the other: compilers have a core each to the end.
-            built = {target: workers.submit(natives, target, Path(name), 1) for target in targets}
+            built = {target: workers.submit(natives, target, Path(name)) for target in targets}
             base = build_base(Path(name))
             made = [assembled(base, target, future.result(), output) for target, future in built.items()]
             print(f"built in {time.monotonic() - start:.0f} s", file=sys.stderr)

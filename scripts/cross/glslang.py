@@ -6,7 +6,6 @@ import hashlib
 import shutil
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from scripts.build_kompute import default_cache
@@ -35,7 +34,7 @@ _QUICK = ("-Xclang", "-O1")
 LICENSE = "LICENSE.txt"
 
 
-def build(target: Platform, *, jobs: int = 1) -> Path:
+def build(target: Platform) -> Path:
     """Builds ``dmlvk-glslang`` for a system, or takes it from the user's cache.
 
     Returns:
@@ -47,7 +46,7 @@ def build(target: Platform, *, jobs: int = 1) -> Path:
     program = path_of(target)
     if not program.is_file():
         with tempfile.TemporaryDirectory(prefix="dmlvk-glslang-") as folder:
-            _build(target, Path(folder), program.parent, program.name, jobs)
+            _build(target, Path(folder), program.parent, program.name)
     return program
 
 
@@ -60,7 +59,7 @@ def path_of(target: Platform) -> Path:
     return default_cache() / "compilers" / f"{target.name}-{VERSION}-{recipe}" / name
 
 
-def _build(target: Platform, folder: Path, kept: Path, name: str, jobs: int) -> None:
+def _build(target: Platform, folder: Path, kept: Path, name: str) -> None:
     source, compiler = _source(folder), target.compiler_words()
     generated = folder / "include"
     (generated / "glslang").mkdir(parents=True)
@@ -84,15 +83,11 @@ def _build(target: Platform, folder: Path, kept: Path, name: str, jobs: int) -> 
     options = ["-std=c++17", "-w", "-DNDEBUG", "-DENABLE_OPT=0", "-DWITHOUT_VALIDATOR", macro, *target.flags]
     options += [f"-I{generated}", f"-I{source}"]
 
-    def compiled(index: int) -> Path:
-        made = folder / f"{index}.o"
-        run([*compiler, *_LEAN, *_QUICK, *options, "-c", "-o", str(made), str(files[index])])
-        return made
-
-    with ThreadPoolExecutor(jobs) as compilers:
-        objects = list(compilers.map(compiled, range(len(files))))
+    objects = [str(folder / f"{path.stem}.o") for path in files]
+    for made, path in zip(objects, files, strict=True):
+        run([*compiler, *_LEAN, *_QUICK, *options, "-c", "-o", made, str(path)])
     program = folder / name
-    run([*compiler, *_LEAN, "-o", str(program), *map(str, objects)])
+    run([*compiler, *_LEAN, "-o", str(program), *objects])
     kept.mkdir(parents=True, exist_ok=True)
     shutil.copy(source / LICENSE, kept / LICENSE)
     partial = Path(shutil.copy(program, kept / f"{name}.partial"))

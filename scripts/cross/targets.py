@@ -1,16 +1,19 @@
 """The systems for which wheels are built, and what builds for them: Zig, from PyPI (``pip install ziglang``).
 
 Zig brings the C libraries of all of them, and links its C++ library into what it makes: nothing is left to be there but
-each system's own C library, of which Linux needs glibc 2.28 or newer.
+each system's own C library, of which Linux needs glibc 2.28 or newer. It compiles both for each system, which takes
+long: what no wheel calls is left out. Where something is missing after all, nothing is linked.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -52,6 +55,42 @@ def zig_folder() -> Path:
     return folder
 
 
+_UNUSED = (
+    "libcxx/src/filesystem", "libcxx/src/ryu", "libc/mingw/libsrc", "libc/mingw/math", "libc/mingw/complex",
+    "libc/mingw/winpthreads", "libc/mingw/string", "libc/mingw/stdio/mingw_*.c", "libc/mingw/misc/[ft]*.c",
+    *(f"libcxx/src/{name}.cpp" for name in (
+        "algorithm", "any", "atomic", "barrier", "bind", "charconv", "expected", "fstream", "memory_resource",
+        "optional", "ostream", "print", "random", "random_shuffle", "regex", "shared_mutex", "strstream", "valarray",
+        "variant", "vector",
+    )),
+)  # fmt: skip
+"""Folders and sources of Zig's libraries."""
+
+_NO_DEMANGLER = """
+#include <cstddef>
+extern "C" char *__cxa_demangle(const char *, char *, std::size_t *, int *status) { return *status = -1, nullptr; }
+"""
+"""Nobody reads the name of an exception that nobody catches."""
+
+
+def lean_libraries() -> Path:
+    """Zig's folder of libraries as links, in which sources that no wheel needs are empty."""
+    whole, recipe = zig_folder() / "lib", hashlib.sha256(repr((_UNUSED, _NO_DEMANGLER)).encode()).hexdigest()[:12]
+    lean = _TOOLS_FOLDER / f"lean-{recipe}"
+    if not lean.is_dir():
+        partial = Path(tempfile.mkdtemp(prefix="lean-", dir=_TOOLS_FOLDER))
+        shutil.copytree(whole, partial, dirs_exist_ok=True, copy_function=os.link)
+        for path in (found for pattern in _UNUSED for found in partial.glob(pattern)):
+            for source in [path] if path.is_file() else [*path.rglob("*.c"), *path.rglob("*.cpp"), *path.rglob("*.S")]:
+                source.unlink()
+                source.touch()
+        demangler = partial / "libcxxabi" / "src" / "cxa_demangle.cpp"
+        demangler.unlink()
+        demangler.write_text(_NO_DEMANGLER, encoding="ascii")
+        partial.rename(lean)
+    return lean
+
+
 class CrossBuildError(Exception):
     """Nothing can be built for another system here; the message says what is missing, or which step failed."""
 
@@ -81,7 +120,8 @@ class Platform:
             CrossBuildError: it is not here.
         """
         if self.compiler[0] == "zig":
-            return [str(tools_python()), "-m", "ziglang", *self.compiler[1:]]
+            settings = ["env", f"ZIG_LIB_DIR={lean_libraries()}"]
+            return [*settings, str(tools_python()), "-m", "ziglang", *self.compiler[1:]]
         if shutil.which(self.compiler[0]) is None:
             raise CrossBuildError(f"there is no C++ compiler {self.compiler[0]} (Debian, Ubuntu: apt install g++)")
         return list(self.compiler)

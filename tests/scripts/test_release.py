@@ -121,7 +121,7 @@ def test_one_of_each_version_is_found(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_step_that_fails_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build_wheels, "tools_python", lambda: build_wheels.run(["false", "a", "b"]))
+    monkeypatch.setattr(build_wheels, "lean_libraries", lambda: build_wheels.run(["false", "a", "b"]))
     assert build_wheels.main(["--output", os.devnull + "/x"]) == 1
     assert capsys.readouterr().err.endswith("build_wheels.py: exit status 1: false a b …\n")
 
