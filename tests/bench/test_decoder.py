@@ -68,14 +68,14 @@ def test_the_command_says_what_prompts_and_tokens_take(capsys: pytest.CaptureFix
 def test_the_command_says_what_texts_of_a_server_take(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, less in (("_QUEUED", 3), ("_SERVED_STEPS", 8), ("_EDITED", 192)):
+    for name, less in (("_QUEUED", 3), ("_SERVED_STEPS", 8), ("_EDITED", 96)):
         monkeypatch.setattr(bench_decoder, name, less)
     monkeypatch.setattr(served, "_TRAINED_ON", 8)
     folders, results = [tmp_path / "before", tmp_path / "after"], tmp_path / "results.json"
     for folder, number in zip(folders, (3, 4), strict=True):
         folder.mkdir()
         (folder / "same.py").write_text("import this\n")
-        (folder / "changed.py").write_text(f"def doubled(x: int) -> int:\n    return {number} * x\n" * 3)
+        (folder / "changed.py").write_text(f"def doubled(x: int) -> int:\n    return {number} * x\n" * 2)
     arguments = ["-l", "16", "-p", "8", "-n", "8", "-b", "1,2", "--no-torch", "--served", "--json", str(results)]
     outcome = Outcome(capsys, "bench", "decoder", *arguments, "--edits", *map(str, folders))
     assert outcome.status == 0, outcome.err
