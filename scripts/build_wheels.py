@@ -70,6 +70,7 @@ for info in devices:
         z = device.run(model, {"a": x[0]})["y"]
     assert y.tolist() == [[-1, -1, 0], [0, 1, 1]], (info.name, y)
     assert z.tolist() == [6, 3, 1], (info.name, z)
+    assert len(model.steps) == 1, f"{info.name}: no compiler has made one kernel of the graph"
 said = f"a first result on {', '.join(info.name for info in devices)}"
 bad = ", ".join(f"{info.name}: {info.unusable_reason}" for info in known) or "there is none"
 print(f"dmlvk {dml.__version__}: {said if devices else f'no device: {bad}'}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import stat
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,9 +35,9 @@ def write_wheel(folder: Path, name: str, version: str, tag: str, files: Mapping[
         for path, content in contents.items():
             entry = zipfile.ZipInfo(path, _DATE)
             entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = (
-                0o755 if path.endswith((".so", ".dylib", ".dll")) or ".data/scripts/" in path else 0o644
-            ) << 16
+            executable = path.endswith((".so", ".dylib", ".dll")) or ".data/scripts/" in path
+            # pip leaves a program executable only where its entry is said to be a regular file
+            entry.external_attr = (stat.S_IFREG | (0o755 if executable else 0o644)) << 16
             archive.writestr(entry, content)
     partial.replace(made)
     return made

@@ -9,6 +9,7 @@ import os
 import platform
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import sysconfig
@@ -144,7 +145,7 @@ def test_wheel_of_a_platform_is_what_an_index_takes(platform_wheel: Path) -> Non
     with zipfile.ZipFile(platform_wheel) as archive:
         bill = json.loads(archive.read(f"{NAME}.dist-info/sboms/dmlvk.cdx.json"))
         member = archive.getinfo(f"{NAME}.data/scripts/dmlvk-glslang")
-    assert member.external_attr >> 16 & 0o111
+    assert stat.filemode(member.external_attr >> 16) == "-rwxr-xr-x"  # else pip does not make it executable
     assert {"Kompute", "glslang", "Vulkan-Headers"} <= {each["name"] for each in bill["components"]}
 
 
