@@ -190,10 +190,10 @@ def small_buffers(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """From the call on no device has a buffer of more than 32 KiB."""
     create = dml.Device.create_buffer
 
-    def limited(device: dml.Device, size_in_bytes: int) -> dml.Buffer:
+    def limited(device: dml.Device, size_in_bytes: int, **how: Any) -> dml.Buffer:
         if size_in_bytes > MOST_BYTES:
             raise dml.DeviceLimitError(f"buffer: {size_in_bytes} bytes; {MOST_BYTES} at most")
-        return create(device, size_in_bytes)
+        return create(device, size_in_bytes, **how)
 
     return lambda: monkeypatch.setattr(dml.Device, "create_buffer", limited)
 
