@@ -402,7 +402,6 @@ def _converging(
 
 LINEAR: dict[Any, Callable[..., Any]] = {
     _aten.linalg_cholesky_ex.default: _checking("cholesky_ex", _cholesky_ex),
-    _aten.cholesky.default: lambda x, upper=False: torch.linalg.cholesky(x, upper=upper),
     _aten.cholesky_solve.default: _cholesky_solve,
     _aten.cholesky_inverse.default: _cholesky_inverse,
     _aten.linalg_solve_triangular.default: _solve_triangular,

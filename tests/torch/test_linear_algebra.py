@@ -18,7 +18,7 @@ def _matrices(x: Any) -> tuple[Any, Any]:
 
 
 _FACTORIZATIONS: dict[str, Any] = {
-    "cholesky": lambda a, p: [torch.linalg.cholesky(p), torch.linalg.cholesky(p, upper=True), torch.cholesky(p)],
+    "cholesky": lambda a, p: [torch.linalg.cholesky(p), torch.linalg.cholesky(p, upper=True)],
     "cholesky_inverse": lambda a, p: [torch.cholesky_inverse(torch.linalg.cholesky(p))],
     "lu": lambda a, p: [*torch.linalg.lu(a[:, :, :3]), *torch.linalg.lu(a[:, :3])],
     "solve": lambda a, p: [torch.linalg.solve(p, a), torch.linalg.solve(p, a, left=False), torch.linalg.inv(p)],
