@@ -291,8 +291,8 @@ def _quantiles(
     found = []
     for share in shares if isinstance(shares, list) else [shares]:
         if last is None:
-            rank = torch.tensor(share, dtype=rows.dtype, device="cpu") * (rows.shape[-1] - 1)  # rounded as PyTorch's
-            made = _between(rows, float(rank), interpolation)
+            own = float(torch.tensor(share, dtype=rows.dtype, device="cpu"))  # of the type, as PyTorch has it
+            made = _between(rows, own * (rows.shape[-1] - 1), interpolation)  # PyTorch rounds it until 2.13
             made = torch.where(is_nan.any(-1), math.nan, made)
         else:
             made = _between(rows, (last * share).clamp(min=0), interpolation)
