@@ -173,7 +173,8 @@ def _of_glibc(wheels: Sequence[Path]) -> tuple[list[str], bool]:
     for wheel in wheels:
         with zipfile.ZipFile(wheel) as archive:
             found = [binaries.read(archive.read(name)) for name in archive.namelist()]
-        needed = max(needed, *(each.oldest or needed for each in found if each is not None and each.system == "linux"))
+        of_linux = (each.oldest or needed for each in found if each is not None and each.system == "linux")
+        needed = max([needed, *of_linux])  # wheels of other systems have none
     said = f"not tried: its packages are on no server that is asked; wheels need at most glibc {needed[0]}.{needed[1]}"
     return ["–", "2.28, 2.34", "–", "–", said], (0, 0) < needed <= GLIBC
 
