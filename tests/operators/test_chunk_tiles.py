@@ -170,8 +170,9 @@ def test_tiles_need_room() -> None:
     for shape in SHAPES:
         assert ChunkTile(*shape).shared_memory <= 32768 and ChunkTile(*shape).invocations <= 256
     product, weights = _product(512, 28672, 4096)
-    for lacking in ({"work_group_size": 64}, {"buffers": 9}, {"buffer_size": 2**23}):
-        assert not packed_matrices.multiplies(product, weights, dataclasses.replace(_GPU, **lacking))  # type: ignore[arg-type]
+    limits: list[dict[str, Any]] = [{"work_group_size": 64}, {"buffers": 9}, {"buffer_size": 2**23}]
+    for lacking in limits:
+        assert not packed_matrices.multiplies(product, weights, dataclasses.replace(_GPU, **lacking))
     small = chunk_tiles.tile_for(product, weights, dataclasses.replace(_GPU, shared_memory=16384))
     assert small is not None and small.tile_rows == 32
     few = dataclasses.replace(_GPU, registers=64, buffer_size=2**28)

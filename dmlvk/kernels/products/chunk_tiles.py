@@ -23,6 +23,8 @@ from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators.type_groups import FLOATS
 
+_MOST_TERMS = 32  # Of a chunk
+
 _ROWS_INVOCATIONS = 64
 _ROWS_BITS = 4  # Whatever weights have: kernels of rows do not read them
 
@@ -78,8 +80,6 @@ class ChunkTile(ManyRowsTile):
         builder.launch(kernel, of.operands[:5], [region], label="rows chunk by chunk")
         return region
 
-
-_MOST_TERMS = 32
 
 SHAPES = ((4, 32, 4, 4, 64), (8, 16, 4, 4, 64), (8, 16, 8, 4, 256))
 """Tiles of 16, 32 and 64 rows: invocations downwards and across, rows and columns of each, registers."""

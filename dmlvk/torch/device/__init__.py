@@ -169,7 +169,7 @@ def _help_pytorch() -> None:
                     parameters[name] = one
         return made
 
-    torch.nn.Module._apply = moved  # type: ignore[method-assign]
+    torch.nn.Module._apply = moved  # type: ignore[method-assign]  # as every module moves its own, on purpose
     torch.UntypedStorage.__new__ = staticmethod(new)  # type: ignore[assignment]
     torch.TypedStorage._new_wrapped_storage = typed  # type: ignore[method-assign]
     torch._tensor_str._tensor_str = shown
