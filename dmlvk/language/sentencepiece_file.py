@@ -36,7 +36,7 @@ def piece_file(path: Path) -> GgufFile:
     """
     try:
         fields = _fields(path, read_bytes(path))
-    except (OSError, ValueError, TypeError, AttributeError, OverflowError, DecodeError) as error:
+    except (OSError, UnicodeDecodeError, DecodeError) as error:
         raise ModelFileError(f"{path}: is no file of SentencePiece: {error}") from error
     beside = path.parent / "tokenizer_config.json"
     if beside.is_file():
@@ -71,8 +71,9 @@ def _fields(path: Path, data: bytes) -> dict[str, Any]:
     for number, value in _members(data):
         if number == _PIECES:
             own = dict(_members(value))
-            text, kind = own.get(1, b"").decode(), own.get(3, 1)
-            pieces.append((text.replace("\u2581", " ") if kind == _DEFINED else text, own.get(2, 0), kind))
+            text, kind = _checked(own.get(1, b""), bytes).decode(), _checked(own.get(3, 1), int)
+            score = _checked(own.get(2, 0), int)
+            pieces.append((text.replace("\u2581", " ") if kind == _DEFINED else text, score, kind))
         elif number in parts:
             parts[number] = dict(_members(value))
     trainer, normalizer = parts[_TRAINER], parts[_NORMALIZER]
@@ -88,17 +89,24 @@ def _fields(path: Path, data: bytes) -> dict[str, Any]:
         "tokenizer.ggml.token_type": np.array([kind for _, _, kind in pieces], np.int64),
         "tokenizer.ggml.add_space_prefix": bool(normalizer.get(_PREFIX, 1)),
     }
-    roles = {role: trainer.get(own, place) for place, (role, own) in enumerate(_NUMBERS.items())}
+    roles = {role: _checked(trainer.get(own, place), int, 2**64) for place, (role, own) in enumerate(_NUMBERS.items())}
     return made | {f"tokenizer.ggml.{role}_token_id": number for role, number in roles.items() if number < len(pieces)}
 
 
-def _members(data: bytes) -> Iterator[tuple[int, Any]]:
+def _checked(value: Any, kind: type, end: int = 2**32) -> Any:
+    """A member's value, if it is of its type: bytes, or an integer below an end; else DecodeError."""
+    if type(value) is not kind or (kind is int and value >= end):
+        raise DecodeError("a member has another type than SentencePiece's")
+    return value
+
+
+def _members(data: object) -> Iterator[tuple[int, Any]]:
     """Numbers of members, and their values: integers, or bytes.
 
     Raises:
         DecodeError: it is no message.
     """
     message = Empty()  # to which all members are unknown ones
-    message.ParseFromString(data)
+    message.ParseFromString(_checked(data, bytes))
     for member in UnknownFieldSet(message):
         yield member.field_number, member.data
