@@ -95,7 +95,7 @@ def _fields(path: Path, data: bytes) -> dict[str, Any]:
 
 def _checked(value: Any, kind: type, end: int = 2**32) -> Any:
     """A member's value, if it is of its type: bytes, or an integer below an end; else DecodeError."""
-    if type(value) is not kind or (kind is int and value >= end):
+    if not isinstance(value, kind) or (isinstance(value, int) and value >= end):
         raise DecodeError("a member has another type than SentencePiece's")
     return value
 
