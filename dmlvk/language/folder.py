@@ -108,8 +108,9 @@ class ModelFolder:
         named = checked_path(path, "LanguageModel")
         folder = named if converted is None else converted
         if not os.path.isdir(folder):  # as below: pathlib raises for names that are too long
+            is_no = "is no folder" if os.path.exists(folder) else "there is no such file or folder"
             raise ModelFileError(
-                f"{folder}: is no folder; a language model is one with {_CONFIG} and {_TOKENIZER}, or with config.json "
+                f"{folder}: {is_no}; a language model is one with {_CONFIG} and {_TOKENIZER}, or with config.json "
                 "and safetensors, or a GGUF file"
             )
         config = JsonMembers(folder / _CONFIG, read_json(folder / _CONFIG))

@@ -360,7 +360,7 @@ def test_what_is_no_path_is_refused_as_such(path: Any, tmp_path: Path) -> None:
         with pytest.raises(dml.InvalidArgumentError, match="must be a path"):
             call()
     for text in ("x" * 5000, "\0"):
-        with pytest.raises(dml.ModelFileError, match="is no folder"):
+        with pytest.raises(dml.ModelFileError, match="no such file or folder"):
             LanguageModel(text)
 
 
