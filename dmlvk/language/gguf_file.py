@@ -72,7 +72,7 @@ class GgufFile:
             self._read_header()
         except OSError as error:
             self._file.close()
-            raise ModelFileError(f"{path}: cannot be read: {error}") from error
+            raise ModelFileError(f"{path}: cannot be read: {error.strerror or error}") from error
         except BaseException:
             self._file.close()
             raise
@@ -114,7 +114,7 @@ class GgufFile:
             self._file.seek(start)
             data = np.frombuffer(self._file.read(size), np.uint8)
         except OSError as error:
-            raise ModelFileError(f"{self.path}: cannot be read: {error}") from error
+            raise ModelFileError(f"{self.path}: cannot be read: {error.strerror or error}") from error
         if data.size != size:
             raise self._fault(f"{tensor.name} was cut while it was read")
         return data.reshape(rows, -1)

@@ -149,7 +149,7 @@ def load(
             try:
                 contents = external.model_at(path)
             except FileNotFoundError as error:
-                raise NoSuchFile(f"{name}: {error}") from error
+                raise NoSuchFile(f"{name}: {error.strerror or error}") from error
             except IsADirectoryError as error:
                 raise InvalidProtobuf(f"{name}: {error}") from error
             except (OSError, ValueError) as error:
