@@ -35,6 +35,7 @@ from dmlvk.torch.devices import check_options, device_for
 from dmlvk.torch.host_nodes import is_on_host, put_numbers_on_host, put_on_host
 from dmlvk.torch.lowering import LOWERINGS, NotLowered, has_lowering, name_of
 from dmlvk.torch.parts import DevicePart
+from dmlvk.torch.refusals import leave_refusals
 from dmlvk.torch.residency import Residency
 from dmlvk.torch.sizes import NoNumber, depends_on_data
 from dmlvk.torch.support import NOT_LOWERED
@@ -334,6 +335,7 @@ def _in_parts(setting: _CompilerSetting, module: GraphModule) -> Callable[..., A
     module = GraphModule(module, _copied(module.graph))
     views = setting.views | _with_gaps(module) if setting.device is None else setting.views
     share_memory_of_results(module, views, all_results=setting.shares_memory)
+    leave_refusals(module)
     put_numbers_on_host(module)
     while True:
         copy = GraphModule(module, _copied(module.graph))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -126,3 +127,52 @@ def test_borders_of_integers_stay_on_the_device(
     x = torch.tensor([[1, 0, 5]]).to(dtype)
     _check(lambda x: [functional.pad(x, (0, 1, 2, 0), value=value)], device, x)
     assert "the CPU computes" not in caplog.text
+
+
+REFUSED: dict[str, Callable[[Any, Any], Any]] = {
+    "a difference": lambda x, y: x - y,
+    "from a number": lambda x, y: 1 - x,
+    "less a truth": lambda x, y: x - True,
+    "rsub": torch.rsub,
+    "in place": lambda x, y: x.clone().sub_(y),
+    "of lists": lambda x, y: torch._foreach_sub([x], [y])[0],
+    "of lists and a number": lambda x, y: torch._foreach_sub([x], 1)[0],
+    "of lists in place": lambda x, y: torch._foreach_sub_([x.clone()], [y]),
+    "relu": lambda x, y: torch.relu(x),
+    "relu_": lambda x, y: torch.relu_(x.clone()),
+    "neg": lambda x, y: -x,
+    "argmax": lambda x, y: x.argmax(),
+    "argmin": lambda x, y: x.argmin(0),
+    "isin": torch.isin,
+    "heaviside": torch.heaviside,
+    "lerp": lambda x, y: torch.lerp(x, y, 0.5),
+    "lerp by a tensor": lambda x, y: torch.lerp(x, x, y),
+    "alpha": lambda x, y: torch.add(x, y, alpha=1.5),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_types_that_pytorch_refuses_are_refused_in_its_words(name: str, on: str, device: dml.Device) -> None:
+    program, number = REFUSED[name], torch.tensor([0, 1, 1])
+
+    def outcome(function: Callable[..., Any], *inputs: Any) -> Any:
+        try:
+            return function(*inputs)
+        except RuntimeError as error:
+            return error
+
+    types = (torch.bool, torch.int64, torch.float16, torch.float32)
+    refused: list[Any] = []
+    for first, second in itertools.product(types, types):
+        inputs = number.to(first), number.to(second)
+        wanted = outcome(program, *inputs)
+        if not isinstance(wanted, RuntimeError) or "not implemented for" in str(wanted):  # which the CPU lacks
+            continue
+        refused.append(inputs)
+        found = outcome(program, *(one.to(on) for one in inputs))
+        assert type(found) is type(wanted), f"{first}, {second}: {found!r}"
+        assert str(found) == str(wanted), f"{first}, {second}"
+    compiled = torch.compile(program, backend="dmlvk", options={"device": device})
+    for inputs in refused[:2]:
+        assert isinstance(outcome(compiled, *inputs), RuntimeError)
+    assert refused

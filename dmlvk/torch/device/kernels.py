@@ -35,6 +35,7 @@ from dmlvk.torch.device.tensors import (
     write,
 )
 from dmlvk.torch.lowering import NotLowered
+from dmlvk.torch.refusals import is_refused
 from dmlvk.torch.types import DATA_TYPES, NAME
 
 if TYPE_CHECKING:
@@ -222,6 +223,9 @@ class Kernel:
     def _family(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Family | str:
         if self._functional is None:
             return "it has no lowering"
+        if is_refused(self._functional, args, kwargs):
+            positional, named = tree_map_only(torch.Tensor, _on_host, (args, kwargs))
+            self._functional(*positional, **named)  # raises
         forms: list[TensorForm] = []
         count = 0
 
@@ -242,9 +246,8 @@ class Kernel:
                 return torch.device("cpu")
             return item
 
-        positional = [form(item) for item in args]
-        named = {name: form(item) for name, item in kwargs.items()}
-        return Family(self._functional, forms, (positional, named))
+        described = [form(item) for item in args], {name: form(item) for name, item in kwargs.items()}
+        return Family(self._functional, forms, described)
 
     def _operand(self, tensor: torch.Tensor) -> Value:
         if self._takes_host_indices and tensor.is_cpu and tensor.dim():
@@ -397,15 +400,14 @@ def _assign(name: str, target: torch.Tensor, result: Any, value: Value | None, *
         record.become(value)
         return
     if result.dtype is not target.dtype and not torch.can_cast(result.dtype, target.dtype):
-        raise RuntimeError(
-            f"{name}: result type {result.dtype} can't be cast to the desired output type {target.dtype}"
-        )
+        made_of, wanted = (torch.empty(0, dtype=one.dtype, device="cpu").type()[6:-6] for one in (result, target))
+        raise RuntimeError(f"result type {made_of} can't be cast to the desired output type {wanted}")
     if target.device.type != NAME:
         raise InvalidArgumentError(f"{name}: all tensors must be on one device; the result is on {target.device}")
     if result.shape != target.shape:
         if not resizes:
             raise RuntimeError(
-                f"{name}: output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}"
+                f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}"
             )
         made = tensor_of(value, result.shape, result.dtype)
         value = None if value is None else value_of(made.to(target.dtype))
