@@ -118,12 +118,11 @@ def only(monkeypatch: pytest.MonkeyPatch) -> Any:
     modules = imitate_matrices(monkeypatch, VARIANTS)
 
     def tile(chosen: AttentionTile) -> list[str]:
+        able = dataclasses.replace(ABLE, shared_memory=32768, buffers=6, subgroup_size=chosen.subgroup_size)
+        monkeypatch.setattr(dml.Device, "target", property(lambda _: able))
         monkeypatch.setattr("dmlvk.kernels.composed.matrix_attention.TILES", (chosen,))
         return modules
 
-    monkeypatch.setattr(
-        dml.Device, "target", property(lambda self: dataclasses.replace(ABLE, shared_memory=32768, buffers=6))
-    )
     return tile
 
 
@@ -186,6 +185,7 @@ def _check(device: dml.Device, case: Case, inputs: dict[str, Array]) -> None:
 
 
 LARGE, SMALL = TILES[:2]
+WIDE = next(tile for tile in TILES if tile.subgroup_size == 64)
 CASES = {
     "keys that no block divides": Case(40, 71, 32),
     "few elements of values": Case(130, 32, 24, value_size=16),
@@ -202,13 +202,14 @@ BOTH_WAYS = pytest.mark.parametrize("way", ["in registers", "in memory"])
 
 def test_how_elements_lie_is_found_by_trying(benches: list[Workbench], only: Any) -> None:
     """The imitation deals them out in quads."""
+    only(SMALL)
     with _device(benches, "in registers") as device:
         assert device.engine.shaders.does(MATRICES_LIE_IN_QUADS)
 
 
 @pytest.mark.t_way(1)
 @BOTH_WAYS
-@pytest.mark.parametrize("tile", [LARGE, SMALL], ids=["large", "small"])
+@pytest.mark.parametrize("tile", [LARGE, SMALL, WIDE], ids=["large", "small", "wide"])
 @pytest.mark.parametrize("name", CASES)
 def test_results(benches: list[Workbench], only: Any, name: str, tile: AttentionTile, way: str) -> None:
     """As in float64, within the stated error."""

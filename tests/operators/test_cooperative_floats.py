@@ -21,26 +21,29 @@ from dmlvk.conformance.execution import Workbench
 from dmlvk.conformance.references.bounded import Bounded, fault
 from dmlvk.conformance.references.device_arithmetic import is_rounded_by_device, outputs_within_error
 from dmlvk.conformance.samples.products import convolution_desc, values
+from dmlvk.graphs.channels_last import channels_last
 from dmlvk.kernels import library
 from dmlvk.kernels.products import matrix, padded_products, patches, product_epilogue
 from dmlvk.kernels.products.matrix_choice import Choice, Work
 from dmlvk.kernels.products.matrix_tile import ONE_SEGMENT, PARALLEL, SEQUENTIAL, MatrixTile
-from dmlvk.kernels.products.matrix_tiles import COOPERATIVE, matrix_variants
+from dmlvk.kernels.products.matrix_tiles import COOPERATIVE, OF_CHANNELS, matrix_variants
 from dmlvk.kernels.target import GPU, Target
 from dmlvk.operators import OperatorDesc
 from dmlvk.runtime.vulkan import CooperativeMatrix, list_devices
-from dmlvk.spirv.cooperative_types import FLOATS_SOURCE
+from dmlvk.spirv.cooperative_types import CHANNELS_SOURCE, FLOATS_SOURCE
 from dmlvk.spirv.modules import module_instructions, module_words
 from tests.cooperative_modules import imitate_matrices
 from tests.operators.test_products import convolution_inputs, gemm_desc, on_llvmpipe
 
 Array = npt.NDArray[Any]
 
-VARIANTS = {variant.name: variant for variant in matrix_variants() if variant.source == FLOATS_SOURCE}
+VARIANTS = {each.name: each for each in matrix_variants() if each.source in (FLOATS_SOURCE, CHANNELS_SOURCE)}
 LARGE, ALONE, FLAT, SMALL, LOW, LOWEST, SHORT, *WINDOWS = [
     tile for tile in COOPERATIVE if dml.FLOAT16 in tile.types and tile.subgroup_size == 32
 ]
 LARGE_OF_PARTS, SMALL_OF_PARTS = [tile for tile in COOPERATIVE if dml.FLOAT32 in tile.types]
+_OF_AMD = [tile for tile in (*COOPERATIVE, *OF_CHANNELS) if tile.subgroup_size == 64]
+WIDE, WIDE_WINDOWS, WIDE_CHANNELS = _OF_AMD[1], _OF_AMD[3], _OF_AMD[-1]
 SMALLEST = {dml.FLOAT16: SMALL, dml.FLOAT32: SMALL_OF_PARTS}
 BOTH_TYPES = pytest.mark.parametrize("data_type", SMALLEST, ids=lambda data_type: data_type.name)
 ABLE = dataclasses.replace(
@@ -116,17 +119,16 @@ def test_they_are_for_devices_that_have_all_of_it(
 def imitated(monkeypatch: pytest.MonkeyPatch) -> Callable[[MatrixTile, int], None]:
     imitate_matrices(monkeypatch, VARIANTS)
 
-    def able(self: dml.Device) -> Target:
-        return dataclasses.replace(ABLE, shared_memory=32768)
-
     def only(tile: MatrixTile, come: int) -> None:
+        able = dataclasses.replace(ABLE, shared_memory=32768, subgroup_size=tile.subgroup_size)
+
         def chosen(work: Work, target: Target) -> Choice:
             return Choice(tile, ONE_SEGMENT if work.terms <= tile.segment else come)
 
         for module in (matrix, padded_products, patches, product_epilogue):
             monkeypatch.setattr(module, "choose", chosen)
+        monkeypatch.setattr(dml.Device, "target", property(lambda _: able))
 
-    monkeypatch.setattr(dml.Device, "target", property(able))
     return only
 
 
@@ -150,27 +152,28 @@ _LAYOUTS = (
 
 
 @pytest.mark.parametrize(
-    ("data_type", "layout"),
+    ("tile", "layout"),
     [
         pytest.param(
-            data_type,
+            tile,
             layout,
-            id=f"{data_type.name}-{number}",
-            marks=[] if data_type is dml.FLOAT16 and number in (0, 4) else pytest.mark.sweep,
+            id=f"{tile.name}-{number}",
+            marks=[] if (tile, number) in ((SMALL, 0), (SMALL, 4), (WIDE, 0)) else pytest.mark.sweep,
         )
         for number, layout in enumerate(_LAYOUTS)
-        for data_type in (SMALLEST if number < 2 else [dml.FLOAT16])
+        for tile in ((*SMALLEST.values(), WIDE) if number < 1 else SMALLEST.values() if number < 2 else (SMALL, WIDE))
     ],
 )
 def test_products_in_all_layouts(
-    benches: list[Workbench], imitated: Callable[[MatrixTile, int], None], layout: Any, data_type: dml.DataType
+    benches: list[Workbench], imitated: Callable[[MatrixTile, int], None], layout: Any, tile: MatrixTile
 ) -> None:
     """Edges that no tile divides, two leading dimensions, C, Alpha, Beta and RELU; FLOAT32 with each operand both ways.
 
     The larger tile needs more shared memory than llvmpipe has.
     """
     trans_a, trans_b, (rows, terms, columns) = layout
-    imitated(SMALLEST[data_type], SEQUENTIAL)
+    imitated(tile, SEQUENTIAL)
+    (data_type,) = tile.types
     random = np.random.default_rng(31)
     sizes = {
         "ATensor": (2, 1, *((rows, terms) if trans_a is _NONE else (terms, rows))),
@@ -375,10 +378,10 @@ _WINDOWS: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = 
             tile,
             window,
             id=f"{number}-{tile.name}",
-            marks=[] if (number, tile) == (0, WINDOWS[-1]) else pytest.mark.sweep,
+            marks=[] if number == 0 and tile in (WINDOWS[-1], WIDE_WINDOWS, WIDE_CHANNELS) else pytest.mark.sweep,
         )
         for number, window in enumerate(_WINDOWS)
-        for tile in (WINDOWS if number == 0 else WINDOWS[-1:])
+        for tile in ((*WINDOWS, WIDE_WINDOWS, WIDE_CHANNELS) if number == 0 else WINDOWS[-1:])
     ],
 )
 def test_convolutions(
@@ -389,6 +392,9 @@ def test_convolutions(
     sizes, filters, options = window
     random = np.random.default_rng(33)
     desc = convolution_desc(dml.FLOAT16, sizes, filters, **options)
+    if tile.is_of_channels:
+        source, output = map(channels_last, (desc.input_tensor, desc.output_tensor))
+        desc = dataclasses.replace(desc, input_tensor=source, output_tensor=output)
     inputs = convolution_inputs(desc, random)
     expected = _check(on_llvmpipe(benches)[0], desc, inputs)
     assert np.isinf(expected.values).any()
