@@ -16,7 +16,7 @@ import pytest
 import dmlvk as dml
 from dmlvk.conformance.cases import PATTERNS, SWEPT, Batch, ValueCase, axes_attributes, batches, value_cases
 from dmlvk.conformance.comparison import as_bits
-from dmlvk.conformance.execution import LAYOUTS, Workbench, check_batch
+from dmlvk.conformance.execution import Workbench, check_batch
 from dmlvk.conformance.references import expected_output
 from dmlvk.conformance.ulp import promised_ulp, ulp_errors
 from dmlvk.operators import OPERATORS, REGULAR_OPERATORS
@@ -28,8 +28,6 @@ from tests.operators.test_geometry import check_geometry
 CASES = pytest.mark.parametrize("case", value_cases(), ids=lambda case: case.name)
 
 TURNS = Turns(value_cases())
-
-FEWER = 4 if IS_QUICK else 1  # So many times fewer patterns of strided tensors are tried
 
 FEWER_SHAPES = 8 if IS_QUICK else 1  # So many times fewer shapes along axes
 
@@ -125,46 +123,6 @@ def test_packed_tensors(case: ValueCase, benches: list[Workbench]) -> None:
     fewest = (patterns // fewer if width > 16 else 2**width) // step
     assert tried >= fewest, f"{case.name}: tried {tried} patterns only"
     assert len(results) > 1, f"{case.name}: every result was {results}"
-
-
-def _cases_and_layouts() -> list[tuple[ValueCase, str]]:
-    """Each case with one of the layouts that are not packed, in turn.
-
-    An operator's function is the same in every access order; what the access orders do is in test_geometry.py. All
-    access orders of all cases are what ``dmlvk conformance`` runs.
-    """
-    return list(zip(value_cases(), itertools.cycle(LAYOUTS[1:]), strict=False))
-
-
-def _first_of_operators() -> list[Any]:
-    """The same; the quick command takes the first case of each operator.
-
-    Where tests take turns, without those whose data types and optional tensors others show: test_packed_tensors has
-    them.
-    """
-    seen: set[str] = set()
-    parameters = []
-    for case, layout in _cases_and_layouts():
-        if TAKES_TURNS and not TURNS.is_on_all(case):
-            continue
-        repeats = case.desc_class.operator_name in seen
-        seen.add(case.desc_class.operator_name)
-        marks = [pytest.mark.sweep] if repeats else []
-        parameters.append(pytest.param(case, layout, id=f"{case.name}-{layout}", marks=marks))
-    return parameters
-
-
-@pytest.mark.parametrize(("case", "layout"), _first_of_operators())
-def test_strided_tensors(case: ValueCase, layout: str, benches: list[Workbench]) -> None:
-    """Every pattern of 8 and 16 bits, and 2**18 of the wider types, with the access orders that know strides.
-
-    A fifth of the shapes along axes, where tests take turns a tenth: test_rows.py has rows of many lengths in every
-    access order.
-    """
-    swept = case.desc_class.operator_name in SWEPT
-    total = 2**18 if swept else 2**14 if case.lacks_tensors else 2**17
-    for batch in _sparse_batches(case, 10 if TAKES_TURNS else 5, total // FEWER, most_attribute_sets=6 if swept else 3):
-        check_batch(benches, case, layout, batch)
 
 
 def test_every_operator_is_tested() -> None:
