@@ -37,7 +37,7 @@ import dmlvk as dml  # noqa: E402  # the driver choice must come first
 from dmlvk.spirv.specialization import NAIVE_DRIVERS  # noqa: E402
 from dmlvk.support import faults  # noqa: E402  # likewise
 from tests import costs  # noqa: E402  # likewise
-from tests.effort import IS_QUICK, TAKES_TURNS, TURN, OfTurn, items_of_number, items_of_turns, quick_items, t_way_items  # noqa: E402  # likewise
+from tests.effort import IS_QUICK, TAKES_TURNS, TURN, OfTurn, items_of_number, items_of_turns, quick_items  # noqa: E402  # likewise
 from tests.reversal import TURNS_AROUND, turn_around_what_nothing_orders  # noqa: E402  # likewise
 
 if TURNS_AROUND:
@@ -57,7 +57,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out: list[pytest.Item] = []
     if IS_QUICK:
         items[:], left_out = quick_items(items)
-    items[:], repeated = t_way_items(items)
     items[:], others = items_of_turns(items, {_short_name(info): info for info in _DEVICES})
     items[:], of_other_numbers = items_of_number(items, costs.read())
     if costs.MEASURES:
@@ -70,7 +69,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = costs.fast_first(items, costs.read())
     else:
         beyond = []
-    config.hook.pytest_deselected(items=left_out + repeated + others + of_other_numbers + beyond)
+    config.hook.pytest_deselected(items=left_out + others + of_other_numbers + beyond)
 
 
 def is_whole(config: pytest.Config) -> bool:

@@ -6,10 +6,6 @@ Whatever is asked for by its path runs whole, and so does everything with ``scri
 name: of one function's tests each driver has some. Most of such a test's time goes into what the drivers' compilers do,
 and a fault of a driver is seldom one test's alone. ``@pytest.mark.every_driver`` stands at those that run on
 each: every operator with each data type of each of its tensors, and what drivers are expected to do in their own ways.
-Of a test that has ``@pytest.mark.t_way(2)`` it runs so many combinations of parameters that any two values meet in one
-of them that meet in any; ``t_way(1)`` has each value in one of them. Most faults take one or two of a test's choices,
-and hardly any more than three
-(D. R. Kuhn, D. R. Wallace, A. M. Gallo, Software Fault Interactions and Implications for Software Testing, 2004).
 
 With a number in ``DMLVK_TEST_TURN``, as CI has it (that of the commit), functions whose tests take long together, by
 what was measured (tests/costs.py), take turns: each n-th test runs, others for the next number, ``MOST_TURNS`` commits
@@ -35,7 +31,6 @@ import ast
 import collections
 import functools
 import heapq
-import itertools
 import math
 import os
 import zlib
@@ -53,7 +48,7 @@ TAKES_TURNS = os.environ.get("DMLVK_TEST_TURNS") == "1"
 TURN = int(os.environ["DMLVK_TEST_TURN"]) if os.environ.get("DMLVK_TEST_TURN") else None
 """Whose turn it is of what runs with one number in several; ``None``: of all."""
 
-MOST_TURNS = 5  # So many numbers have all tests
+MOST_TURNS = 6  # So many numbers have all tests
 
 LONG = 1.0  # Seconds of a processor core that a function's tests take with one number, if so many are enough
 
@@ -185,24 +180,6 @@ def items_of_turns(items: Sequence[_Item], devices: Mapping[str, object]) -> tup
         for case, by_device in cases.items():
             turn = names[turns[case]]
             left_out |= {id(item) for name, item in by_device.items() if turn in by_device and name != turn}
-    return [item for item in items if id(item) not in left_out], [item for item in items if id(item) in left_out]
-
-
-def t_way_items(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
-    """Of tests marked ``t_way(t)`` so many that no ``t`` values that meet in any of them are missing; what is left out.
-
-    On which device a test runs does not count: the chosen ones run on each that they would run on.
-    """
-    marked: dict[str, list[tuple[pytest.Item, set[object]]]] = {}
-    for item in items if TAKES_TURNS and not IS_QUICK else []:
-        mark = item.get_closest_marker("t_way")
-        parameters = getattr(getattr(item, "callspec", None), "params", None)
-        if mark is not None and parameters is not None:
-            values = sorted(shown(parameters), key=repr)
-            met: set[object] = set(itertools.combinations(values, min(*mark.args, len(values))))
-            marked.setdefault(item.nodeid.partition("[")[0], []).append((item, met))
-    taken = {id(item) for tests in marked.values() for item in covering(tests)}
-    left_out = {id(item) for tests in marked.values() for item, _ in tests} - taken
     return [item for item in items if id(item) not in left_out], [item for item in items if id(item) in left_out]
 
 

@@ -39,7 +39,6 @@ IN_CHUNKS = BIG.replace("3 * 2**20", "6 * 2**20")
 EACH_SIZE = pytest.mark.parametrize("big", [BIG, IN_CHUNKS], ids=["whole", "in pieces"])
 
 
-@pytest.mark.t_way(1)
 @needs_signals
 @pytest.mark.parametrize("what", ["device.close()", "kept[1][0].close()", "kept[1][1].close(); device.close()"])
 @pytest.mark.parametrize("call", ["execute", "run", "upload and download", "create and drop"])

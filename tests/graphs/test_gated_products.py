@@ -41,7 +41,6 @@ def _inputs(graph: dml.CompiledGraph, seed: int) -> dict[str, npt.NDArray[Any]]:
     return made
 
 
-@pytest.mark.t_way(3)
 @pytest.mark.parametrize("size", [(1, 2080), (2, 1152), (9, 160)], ids=["1 row", "2 rows", "9 rows"])
 @pytest.mark.parametrize("has_zero", [False, True], ids=["without zero points", "zero points"])
 @pytest.mark.parametrize("integer", [dml.UINT4, dml.INT8], ids=lambda integer: integer.name)

@@ -242,7 +242,6 @@ def test_rows_of_whole_vectors_move_as_such_on_gpus(
         assert np.array_equal(result, np.tile(given, (2, 3)))
 
 
-@pytest.mark.t_way(1)
 @pytest.mark.parametrize("as_gpus", [False, True], ids=["own", "gpu"])
 @pytest.mark.parametrize("name", ["FILL_VALUE_CONSTANT", "PADDING", "TILE", "DEPTH_TO_SPACE", "SLICE_GRAD", "UNFOLD"])
 @pytest.mark.parametrize("data_type", [dml.INT8, dml.FLOAT16, dml.FLOAT32], ids=lambda t: t.name)

@@ -102,7 +102,6 @@ def test_there_are_such_operators() -> None:
     assert {"ELEMENT_WISE_EXP", "ELEMENT_WISE_CLIP", "ELEMENT_WISE_MAX"} <= set(QUICK)
 
 
-@pytest.mark.t_way(1)
 @pytest.mark.parametrize("is_large", [False, True], ids=["one vector or tile", "two"])
 @pytest.mark.parametrize("operator", QUICK)
 def test_the_quick_way_gives_the_bits_of_the_ordinary_one(

@@ -212,7 +212,6 @@ _SEEN: dict[str, Array] = {
 }
 
 
-@pytest.mark.t_way(2)
 @pytest.mark.parametrize("unidirectional", [0, 1])
 @pytest.mark.parametrize("kind", list(_SEEN))
 @pytest.mark.parametrize("hides", [-1e4, -1e9])

@@ -164,7 +164,6 @@ _WRONG: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.t_way(1)
 @pytest.mark.parametrize("is_open", [True, False])
 @pytest.mark.parametrize("presents", [True, False])
 @pytest.mark.parametrize("name", list(_WRONG))

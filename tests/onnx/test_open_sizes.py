@@ -270,7 +270,6 @@ def _feed(steps: int, *, has_lengths: bool, layout: int = 0) -> dict[str, Array]
     return {"x": x, **lengths}
 
 
-@pytest.mark.t_way(1)
 @pytest.mark.parametrize("has_lengths", [False, True])
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize(

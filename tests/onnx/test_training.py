@@ -71,7 +71,6 @@ _STEPS: dict[str, tuple[int, dict[str, Any]]] = {
 _NORMS = [{}, {"norm_coefficient": 0.1}]
 
 
-@pytest.mark.t_way(2)
 @pytest.mark.parametrize("count", [0, 1, 7, -1])
 @pytest.mark.parametrize(
     ("name", "norms"),

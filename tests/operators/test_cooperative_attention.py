@@ -207,7 +207,6 @@ def test_how_elements_lie_is_found_by_trying(benches: list[Workbench], only: Any
         assert device.engine.shaders.does(MATRICES_LIE_IN_QUADS)
 
 
-@pytest.mark.t_way(1)
 @BOTH_WAYS
 @pytest.mark.parametrize("tile", [LARGE, SMALL, WIDE], ids=["large", "small", "wide"])
 @pytest.mark.parametrize("name", CASES)
@@ -301,7 +300,6 @@ def test_one_plan_serves_lengths_that_a_model_leaves_open(benches: list[Workbenc
     assert SMALL.variant.name in modules, "another kernel computed it"
 
 
-@pytest.mark.t_way(1)
 @pytest.mark.parametrize(("window", "past"), [(-1, 0), (-1, 37), (20, 37)], ids=str)
 @BOTH_WAYS
 def test_prompts_over_caches_are_onnx_runtime_s(

@@ -161,7 +161,6 @@ def test_every_tile_gives_the_same_bits(
         assert sample_fault(tile.name, run_sample(bench, desc, inputs), expected) is None
 
 
-@pytest.mark.t_way(1)
 @pytest.mark.parametrize("tile", _OF_EACH_PATTERN, ids=lambda tile: tile.name)
 @pytest.mark.parametrize("sizes", [(36, 20, 44), (3, 1028, 20), (9, 1031, 37)], ids=["fours", "segments", "odd"])
 @pytest.mark.parametrize("trans_a", [_N, _T], ids=lambda trans: trans.name)
@@ -230,7 +229,6 @@ _CONVOLUTIONS: dict[str, tuple[Sequence[int], Sequence[int], dict[str, Any]]] = 
 }
 
 
-@pytest.mark.t_way(1)
 @pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=["float32", "float16"])
 @pytest.mark.parametrize(
     ("tile", "name"),

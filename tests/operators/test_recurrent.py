@@ -104,7 +104,6 @@ def test_a_sequence_may_be_cut_in_two(benches: list[Workbench], name: str, data_
         assert bits(states["HiddenInitTensor"]) == bits(expected["OutputSingleTensor"])
 
 
-@pytest.mark.t_way(1)
 @EACH_TYPE
 @pytest.mark.parametrize("activation", list(ACTIVATIONS))
 def test_activations_give_what_their_operators_give(
@@ -285,7 +284,6 @@ def same_bits(benches: list[Workbench], monkeypatch: pytest.MonkeyPatch) -> Same
     return assert_same_bits
 
 
-@pytest.mark.t_way(2)
 @pytest.mark.parametrize(("shape", "network", "tile", "data_type"), _shapes_in_turn())
 def test_own_products_give_the_bits_of_gemm(
     same_bits: SameBits,
@@ -302,7 +300,6 @@ def test_own_products_give_the_bits_of_gemm(
     same_bits(tile, desc, inputs)
 
 
-@pytest.mark.t_way(1)
 @STEP_EACH_TYPE
 @TILES
 @pytest.mark.parametrize(
@@ -322,7 +319,6 @@ def test_products_of_several_segments(
     same_bits(tile, desc, inputs)
 
 
-@pytest.mark.t_way(1)
 @STEP_EACH_TYPE
 @EACH_NETWORK
 @pytest.mark.parametrize(
@@ -348,7 +344,6 @@ def test_weights_in_columns_and_optional_tensors(
         same_bits(tile, desc, recurrent_inputs(desc, np.random.default_rng(3)))
 
 
-@pytest.mark.t_way(2)
 @STEP_EACH_TYPE
 @EACH_TILE
 @EACH_NETWORK
@@ -379,7 +374,6 @@ def test_every_sum_of_a_whole_segment_may_need_care(same_bits: SameBits, tile: T
     same_bits(tile, desc, inputs)
 
 
-@pytest.mark.t_way(1)
 @STEP_EACH_TYPE
 @pytest.mark.parametrize("tile", [USUAL, SMALL_BLOCK, WIDE_BLOCK], ids=lambda tile: tile.name)
 @EACH_NETWORK

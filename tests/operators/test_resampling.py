@@ -93,7 +93,6 @@ def test_onnx_agrees(benches: list[Workbench], antialias: int) -> None:
         np.testing.assert_allclose(np.array(_run(bench, desc, values)), expected, rtol=0, atol=2e-6)
 
 
-@pytest.mark.t_way(1)
 @pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16, dml.INT8], ids=str)
 @pytest.mark.parametrize(
     ("source", "output", "more"),

@@ -39,7 +39,6 @@ def test_there_are_cases_of_every_operator_along_axes() -> None:
     assert {case.desc_class.operator_name for case in NAMING_AXES} == {name for name in names if name.endswith("1")}
 
 
-@pytest.mark.t_way(1)
 @EACH_NAMING_AXES
 @pytest.mark.parametrize("length", LENGTHS)
 def test_rows_of_many_lengths_lie_anywhere(case: ValueCase, length: int, benches: list[Workbench]) -> None:
@@ -68,7 +67,6 @@ def _results(bench: Workbench, desc: OperatorDesc, x: Array) -> Array:
     return bench.device.run(desc, {"InputTensor": x})["OutputTensor"]
 
 
-@pytest.mark.t_way(1)
 @EACH_NAMING_AXES
 @pytest.mark.parametrize("factors", [(2, 3), (4, 5), (16, 16), (7, 37), (32, 32), (41, 61)])
 def test_the_same_row_gives_the_same_bits_everywhere(
@@ -108,7 +106,6 @@ def test_the_same_row_gives_the_same_bits_everywhere(
     assert len(found) == 1
 
 
-@pytest.mark.t_way(1)
 @EACH_NAMING_AXES
 @pytest.mark.parametrize("length", [7, 17, 100, 130, 1000, 1025, 4096])
 def test_processors_and_gpus_compute_the_same_bits(

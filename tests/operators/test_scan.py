@@ -277,7 +277,6 @@ def with_tiles() -> Iterator[Callable[[dml.Device], dml.Device]]:
 _ROWS = [64, 301, 1000, 2048, 4096, 12288, 17000, 32768]
 
 
-@pytest.mark.t_way(1)
 @pytest.mark.parametrize("columns", [34, 17])
 @pytest.mark.parametrize("rows", _ROWS)
 def test_columns_in_tiles_have_the_same_bits(
@@ -366,7 +365,6 @@ def _operand(shape: str, length: int, seed: int) -> npt.NDArray[np.float32]:
 
 
 @pytest.mark.sweep
-@pytest.mark.t_way(2)
 @pytest.mark.parametrize("length", _LENGTHS)
 @pytest.mark.parametrize(
     ("data_type", "scale", "bias", "relu"),

@@ -140,7 +140,6 @@ def hazards(chain: str, dependencies: Dependencies) -> Found:
     return all_hazards(dependencies)[chain]
 
 
-@pytest.mark.t_way(1)
 @pytest.mark.parametrize("dependencies", ["followed", "staged", "one word", "one word, staged", "none"])
 @pytest.mark.parametrize("chain", INDEPENDENT)
 def test_nothing_is_reported_where_nothing_depends(chain: str, dependencies: Dependencies) -> None:

@@ -28,7 +28,6 @@ from tests.effort import (
     items_of_turns,
     shown,
     some_of_each_operator,
-    t_way_items,
 )
 
 
@@ -51,34 +50,6 @@ def _items(test: str, marker: str | None, **parameters: str) -> list[Any]:
         specification = SimpleNamespace(params=dict(zip(parameters, values, strict=True)), id="-".join(values))
         made.append(_Item(f"{test}[{'-'.join(values)}]" if values else test, marker, specification))
     return made
-
-
-@pytest.mark.parametrize("t", [1, 2, 3, 4, 5])
-def test_where_tests_take_turns_any_t_values_meet_in_a_test_on_each_device(
-    monkeypatch: pytest.MonkeyPatch, t: int
-) -> None:
-    monkeypatch.setattr(effort, "TAKES_TURNS", True)
-    monkeypatch.setattr(effort, "IS_QUICK", False)
-    marked = _items("marked", None, device="xy", first="abc", second="defg", third="hi", fourth="jkl")
-    marked = [item for item in marked if "a-d" not in item.nodeid]  # which never meet
-    for item in marked:
-        item.get_closest_marker = lambda name: pytest.mark.t_way(t).mark if name == "t_way" else None
-    others = _items("other", None, first="ab", second="cd") + _items("plain", None)
-    taken, left_out = t_way_items([*marked, *others])
-    assert sorted(item.nodeid for item in [*taken, *left_out]) == sorted(item.nodeid for item in [*marked, *others])
-    assert [item for item in taken if item not in marked] == others
-
-    def meetings(items: list[Any], device: str) -> set[tuple[str, ...]]:
-        each = (sorted(item.callspec.params.items()) for item in items if item.callspec.params["device"] == device)
-        values = ([value for name, value in params if name != "device"] for params in each)
-        return {met for row in values for met in itertools.combinations(row, min(t, 4))}
-
-    kept = [item for item in taken if item in marked]
-    for device in "xy":
-        assert meetings(kept, device) == meetings(marked, device)
-    assert len(kept) < 2 * {1: 6, 2: 20, 3: 50}.get(t, 73)
-    monkeypatch.setattr(effort, "TAKES_TURNS", False)
-    assert t_way_items([*marked, *others]) == ([*marked, *others], [])
 
 
 def test_functions_that_take_long_take_turns_and_all_numbers_together_have_all_tests() -> None:
