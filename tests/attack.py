@@ -42,7 +42,7 @@ import dmlvk.onnx as ort
 from dmlvk.models import load_model, run_model
 from dmlvk.support import faults as support_faults
 from tests.attack_dask import dask_array
-from tests.attack_frameworks import provider, torch_device, torch_program, torch_weights
+from tests.attack_frameworks import provider, torch_device, torch_program, torch_values, torch_weights
 from tests.attack_inputs import (
     command_line,
     contradicting_caches,
@@ -270,7 +270,7 @@ ATTACKS: tuple[tuple[Attack, int], ...] = (
 )
 
 
-_OF_TORCH: tuple[Attack, ...] = (torch_device, torch_program, torch_weights)
+_OF_TORCH: tuple[Attack, ...] = (torch_device, torch_program, torch_values, torch_weights)
 
 BY_NAME: dict[str, Attack] = {attack.__name__: attack for attack in (*(attack for attack, _ in ATTACKS), *_OF_TORCH)}
 """Those that ``--only`` takes; those of PyTorch need what is not everywhere, and are not among the others."""

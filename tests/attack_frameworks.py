@@ -115,6 +115,24 @@ def torch_device(seed: int, device: dml.Device) -> str:
     return "runs"
 
 
+def torch_values(seed: int, device: dml.Device) -> str:
+    """Values, gradients and what is changed in place are as near to FLOAT64's as FLOAT32's are; compiled, or eager."""
+    import torch
+
+    import dmlvk.torch
+    from tests.torch.random_programs import check
+
+    assert dmlvk.torch.__doc__  # importing it registers the backend and the device
+    warnings.simplefilter("ignore")
+    torch.dmlvk.use(device)
+    try:
+        wrong = check(seed, device.info.index, is_eager=bool(seed % 2))
+    finally:
+        torch.dmlvk.use(None)
+    assert not wrong, wrong
+    return "runs" if wrong is not None else "is not stable"
+
+
 def torch_weights(seed: int, device: dml.Device) -> str:
     """Weights and inputs that a program changes in any way between calls are read as they are."""
     import dmlvk.torch

@@ -1,35 +1,22 @@
-#!/usr/bin/env python3
-"""Compare random programs compiled by dmlvk with PyTorch's CPU: values, gradients and what is changed in place.
-
-    python scripts/check_torch_programs.py [--programs 100] [--seed 0] [--steps 12] [--device]
+"""Random programs of PyTorch's beside its CPU: ``python -m tests.attack --only torch_values``.
 
 Each program is some steps over a pool of tensors, of several shapes, types and strides: views, broadcasting, changes in
-place, products, reductions, indices. It is run by eager PyTorch in FLOAT64 and FLOAT32, and compiled, forward and
+place, products, reductions, indices. It is run by eager PyTorch in FLOAT64 and FLOAT32, and by dmlvk, forward and
 backward, twice, the second time with other inputs. A result is right that is as near to FLOAT64's as 20 times eager
 FLOAT32 is, or within 1e-4 of the largest number in it. Programs for which eager FLOAT32 is far from FLOAT64 (by a
-comparison that falls out otherwise, say) are left out. With --device nothing is compiled:
-their tensors are on the device.
-
-Exit status: 0 all are right, 1 some are not, 2 wrong usage.
+comparison that falls out otherwise, say) are left out.
 """
 
 from __future__ import annotations
 
-import argparse
-import logging
 import random
-import sys
-import warnings
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 from torch.nn import functional
 
-import dmlvk.torch
+from dmlvk.torch.types import NAME
 
 _NEAR, _TIMES, _FAR = 1e-4, 20.0, 1e-2
 
@@ -313,16 +300,16 @@ def _is_stable(eager: Sequence[torch.Tensor], exact: Sequence[torch.Tensor]) -> 
     return True
 
 
-def check(seed: int, count: int, device: str = "cpu") -> str | None:
+def check(seed: int, index: int, *, is_eager: bool) -> str | None:
     """What is wrong with a program; ``None``: it cannot be compared.
 
     Args:
-        device: where its tensors are; only those on the CPU are compiled for.
+        index: of the device that it is compiled for, unless its tensors are on PyTorch's device.
     """
     dice = random.Random(seed)
     shape = tuple(dice.randint(1, 6) for _ in range(dice.randint(1, 4)))
     shapes = [shape, *(tuple(dice.choice([size, size, 1]) for size in shape) for _ in range(3))]
-    steps = _program(dice, _inputs(shapes, seed), count)
+    steps = _program(dice, _inputs(shapes, seed), dice.randint(5, 12))
 
     def run(*inputs: torch.Tensor) -> list[torch.Tensor]:
         pool = list(inputs)
@@ -331,7 +318,7 @@ def check(seed: int, count: int, device: str = "cpu") -> str | None:
         return pool[4:][-4:]
 
     torch._dynamo.reset()
-    compiled = torch.compile(run, backend="dmlvk") if device == "cpu" else run
+    tried = run if is_eager else torch.compile(run, backend="dmlvk", options={"device": index})
     for again in range(2):
         values = _inputs(shapes, seed + 1_000_000 * again)
         try:
@@ -341,40 +328,11 @@ def check(seed: int, count: int, device: str = "cpu") -> str | None:
         if not _is_stable(eager, exact):
             return None
         try:
-            found = _results(compiled, _prepared(values, torch.float32, device))
-        except Exception as error:  # noqa: BLE001 - any kind is a finding
+            found = _results(tried, _prepared(values, torch.float32, NAME if is_eager else "cpu"))
+        except Exception as error:  # noqa: BLE001  # any kind is a finding
             return f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}"
-        for index, items in enumerate(zip(found, eager, exact, strict=True)):
+        for place, items in enumerate(zip(found, eager, exact, strict=True)):
             wrong = _error(*items)
             if wrong:
-                return f"result {index} of {len(found)}, call {again + 1}: {wrong}"
+                return f"result {place} of {len(found)}, call {again + 1}: {wrong}"
     return ""
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the script; returns the exit status."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--programs", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=0, help="of the first program")
-    parser.add_argument("--steps", type=int, default=12, help="of each program, at most")
-    parser.add_argument("--device", action="store_true", help="eager, with tensors on the device")
-    options = parser.parse_args(arguments)
-    warnings.simplefilter("ignore")
-    logging.getLogger("dmlvk").setLevel(logging.ERROR)
-    logging.getLogger("torch").setLevel(logging.CRITICAL)
-    compared = failed = 0
-    for seed in range(options.seed, options.seed + options.programs):
-        count = random.Random(seed).randint(min(5, options.steps), options.steps)
-        found = check(seed, count, dmlvk.torch.device.NAME if options.device else "cpu")
-        compared, failed = compared + (found is not None), failed + bool(found)
-        if found:
-            print(f"seed {seed}: {found}", flush=True)
-    print(f"{compared} programs compared, {failed} are wrong, by PyTorch {torch.__version__}")
-    if options.device:
-        print(f"computed by the CPU: {dmlvk.torch.device.fallbacks() or 'nothing'}")
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    assert dmlvk.torch  # importing it registers the backend
-    sys.exit(main())
