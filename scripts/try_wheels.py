@@ -73,11 +73,11 @@ print(*(name for name in names if shutil.which(name)))
 
 def _root(title: str, distribution: Distribution, suite: str, minor: int, *, machine: str = "amd64") -> Root:
     triplet = "aarch64-linux-gnu" if machine == "arm64" else "x86_64-linux-gnu"
-    emulator = Path("/usr/bin/qemu-aarch64-static") if machine == "arm64" else None
+    is_emulated = machine == "arm64"
     packages = tuple(name for name in _PACKAGES if minor < 12 or name != "python3-distutils")
     has_old_driver = suite == "bullseye"  # Mesa 20.3, whose llvmpipe offers Vulkan 1.0
     merged = suite in ("trixie", "forky", "sid", "noble", "resolute")
-    return Root(title, machine, triplet, suite, minor, emulator, merged, distribution, packages, has_old_driver)
+    return Root(title, machine, triplet, suite, minor, is_emulated, merged, distribution, packages, has_old_driver)
 
 
 SYSTEMS: Mapping[str, Root] = MappingProxyType(
@@ -193,26 +193,26 @@ def tried(root: Root, wheels: Sequence[Path], operators: str | None) -> tuple[li
 def _tried(root: Root, folder: Path, operators: str | None) -> tuple[list[str], bool]:
     python, refused = f"/usr/bin/python3.{root.minor}", ""
     if root.minor < OLDEST_PYTHON:
-        said = _inside(root, folder, python, *_INSTALL, "--no-deps").stderr
+        said = _inside(folder, python, *_INSTALL, "--no-deps").stderr
         if "requires a different Python" not in said:
             raise CrossBuildError(f"pip does not refuse Python 3.{root.minor}: {said.strip()[-500:]}")
         python, refused = built_python.PROGRAM, f"3.{root.minor} refused; "
-    version, _, libc = _inside(root, folder, python, "-c", _VERSIONS).stdout.strip().partition(" ")
-    if found := _inside(root, folder, python, "-c", _COMPILERS).stdout.split():
+    version, _, libc = _inside(folder, python, "-c", _VERSIONS).stdout.strip().partition(" ")
+    if found := _inside(folder, python, "-c", _COMPILERS).stdout.split():
         raise CrossBuildError(f"it has compilers: {', '.join(found)}")
-    done, installs = _timed(lambda: _inside(root, folder, python, *_INSTALL))
+    done, installs = _timed(lambda: _inside(folder, python, *_INSTALL))
     if done.returncode != 0:
         raise CrossBuildError(f"pip does not install: {(done.stdout + done.stderr).strip()[-1000:]}")
-    first, computes = _timed(lambda: _inside(root, folder, python, "-c", FIRST_RESULT))
+    first, computes = _timed(lambda: _inside(folder, python, "-c", FIRST_RESULT))
     is_refused = root.has_old_driver and "needs Vulkan 1.1" in first.stdout
     if not is_refused:
         _must_be_result(first)
     if operators is not None and not is_refused:
-        measured = _inside(root, folder, python, "-m", "dmlvk", "conformance", *CONFORMANCE, "--operators", operators)
+        measured = _inside(folder, python, "-m", "dmlvk", "conformance", *CONFORMANCE, "--operators", operators)
         if measured.returncode != 0:
             raise CrossBuildError(f"a promise is broken: {(measured.stdout + measured.stderr).strip()[-1000:]}")
     row = [f"{refused}{version}", libc, f"{installs}", "–" if is_refused else f"{computes}", first.stdout.strip()]
-    return row, root.emulator is not None or installs.idle + computes.idle <= MOST_SECONDS
+    return row, root.is_emulated or installs.idle + computes.idle <= MOST_SECONDS
 
 
 class Seconds(NamedTuple):
@@ -284,7 +284,7 @@ def _required(root: Root) -> Path:
     return folder
 
 
-def _inside(root: Root, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def _inside(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     drivers = sorted((folder / "usr/share/vulkan/icd.d").glob("lvp_icd*.json"))  # not in the oldest
     settings = {
         "PYTHONPATH": "/dmlvk",
@@ -293,7 +293,7 @@ def _inside(root: Root, folder: Path, *words: str) -> subprocess.CompletedProces
         "HOME": "/tmp",
         "LANG": "C.UTF-8",
     }
-    given = command(root, folder, words, settings)
+    given = command(folder, words, settings)
     return subprocess.run(given, capture_output=True, text=True, errors="replace", check=False, env={**os.environ})
 
 

@@ -15,6 +15,9 @@ from scripts.cross.targets import CrossBuildError
 
 PACKAGES = ("python3-numpy", "python3-click", "python3-rich", "python3-pil", "mesa-vulkan-drivers", "libvulkan1")
 
+_FORMATS = Path("/proc/sys/fs/binfmt_misc")
+_EMULATED = Path("/usr/lib/binfmt.d/qemu-aarch64.conf")
+
 _SOURCES = "deb [arch={machine} signed-by={key}] {mirror} {suite} {parts}\n"
 """Of a version, and of its updates, which users have."""
 
@@ -49,37 +52,48 @@ class Root:
     triplet: str  # of the folder with libraries
     suite: str  # Debian's name of the version
     minor: int  # of its Python 3
-    emulator: Path | None  # what executes its programs here; ``None`` for the processor itself
+    is_emulated: bool  # whether QEMU executes its programs here
     is_merged: bool  # whether its packages have nothing but links in ``/lib`` and ``/bin``
     distribution: Distribution = DEBIAN  # where its packages come from
     packages: tuple[str, ...] = PACKAGES  # what is unpacked, with what that depends on
     has_old_driver: bool = False  # whether its driver for the processor has less than Vulkan 1.1
 
 
-DEBIAN13 = Root("Linux x86-64, Debian 13", "amd64", "x86_64-linux-gnu", "trixie", 13, emulator=None, is_merged=True)
+DEBIAN13 = Root("Linux x86-64, Debian 13", "amd64", "x86_64-linux-gnu", "trixie", 13, is_emulated=False, is_merged=True)
 """On this processor."""
 
 
 def why_not_here(root: Root) -> str | None:
     """Why this machine, or user, cannot run that system's programs; ``None`` where it can."""
-    if root.emulator is not None and not root.emulator.is_file():
-        return f"{root.emulator} is not here (apt install qemu-user-static)"
     if not DEBIAN.key.is_file():
         return f"{DEBIAN.key} is not here (apt install {DEBIAN.keyring})"
-    return None if os.geteuid() == 0 else "only root may have another root folder"
+    if os.geteuid() != 0:
+        return "only root may have another root folder"
+    return _why_not_emulated() if root.is_emulated else None
 
 
-def command(root: Root, folder: Path, words: Sequence[str], settings: Mapping[str, str]) -> list[str]:
+def _why_not_emulated() -> str | None:
+    """Has the kernel give Arm's programs to QEMU, those that Arm's programs start, too; says why that cannot be."""
+    if not _EMULATED.is_file():
+        return f"{_EMULATED} is not here (apt install qemu-user-static)"
+    if not (_FORMATS / _EMULATED.stem).exists():  # a system without systemd
+        if not (_FORMATS / "register").exists():
+            subprocess.run(
+                ["mount", "-t", "binfmt_misc", "binfmt_misc", str(_FORMATS)], capture_output=True, check=False
+            )
+        done = subprocess.run(
+            ["/usr/lib/systemd/systemd-binfmt", str(_EMULATED)], capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            return f"the kernel takes no {_EMULATED.stem}: {done.stderr.strip()}"
+    return None
+
+
+def command(folder: Path, words: Sequence[str], settings: Mapping[str, str]) -> list[str]:
     """A command that runs a program of that system in its folder, with an environment of its own."""
     given = [f"{name}={value}" for name, value in settings.items()]
     bare = ["/usr/bin/env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"]
-    if root.emulator is None:
-        return [*bare, *given, "chroot", str(folder), *words]
-    copy = folder / root.emulator.name
-    if not copy.is_file() or copy.stat().st_size != root.emulator.stat().st_size:  # one that runs cannot be written to
-        shutil.copy(root.emulator, folder)
-    emulator = [f"/{root.emulator.name}", *(word for each in given for word in ("-E", each))]
-    return [*bare, "chroot", str(folder), *emulator, *words]
+    return [*bare, *given, "chroot", str(folder), *words]
 
 
 def unpacked(root: Root) -> Path:

@@ -69,7 +69,7 @@ class ForeignCompiler:
             partial.chmod(0o755)
             partial.replace(copy)
         driver = f"/usr/lib/{root.triplet}/libvulkan_radeon.so"
-        self._command = command(root, folder, [f"/tmp/{program.name}", driver], settings)
+        self._command = command(folder, [f"/tmp/{program.name}", driver], settings)
         self._start()
 
     def _start(self) -> None:
