@@ -183,15 +183,21 @@ uint left_bits(Batch batch, uint row, uint term) { return operand(LOAD(OPERAND, 
 #define ADDEND_IS_APART false
 #endif
 
-// The result that is stored: of a complete sum. With a graph's epilogue the residual is what that adds.
-uint finished_beside(Batch batch, uint sum, uint residual, uint row, uint column) {
+// What is added to a sum, as float32; anything where there is nothing.
+uint addend_of(Batch batch, uint row, uint column) {
+    uint bits = 0u;
+    if (HAS_ADDEND && !ADDEND_IS_APART) { bits = WIDE_ADDEND(LOAD(OPERAND, words_addend, addend_index(batch, row, column))); }
+    return bits;
+}
+
+// The result that is stored: of a complete sum, and of what is added to it. With a graph's epilogue the residual is what that adds.
+uint finished_with(Batch batch, uint sum, uint addend, uint residual, uint row, uint column) {
 #if CONVOLUTION
     uint value = as_result(uintBitsToFloat(sum));
 #else
     uint value = multiply_f32(sum, ALPHA);
 #endif
     if (HAS_ADDEND && !ADDEND_IS_APART) {
-        uint addend = WIDE_ADDEND(LOAD(OPERAND, words_addend, addend_index(batch, row, column)));
 #if CONVOLUTION
         value = add_f32(value, addend);
 #else
@@ -203,6 +209,9 @@ uint finished_beside(Batch batch, uint sum, uint residual, uint row, uint column
     result = with_epilogue(batch, result, residual, row, column);
 #endif
     return APPLIES_RELU ? FORM(larger, OPERAND)(result, 0u) : result;
+}
+uint finished_beside(Batch batch, uint sum, uint residual, uint row, uint column) {
+    return finished_with(batch, sum, addend_of(batch, row, column), residual, row, column);
 }
 uint finished(Batch batch, uint sum, uint row, uint column) {
     uint residual = 0u;

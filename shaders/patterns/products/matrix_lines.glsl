@@ -27,10 +27,11 @@ Term line_behind(Term term) {
     uint own_count = OUTPUT_WIDTH - own_place; \
     Position position = position_at(own_column); \
     Window own_window = window_at(batch, position, own_column < parameters.columns); \
-    uint positions[BLOCK_COLUMNS]; \
-    [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) { \
-        positions[j] = output_position(position) + j * parameters.output_width; \
-    }
+    uint own_result = output_position(position);
+
+#define PLACE_RESULT uint place = own_result;
+#define RESULT_POSITION place
+#define NEXT_RESULT place += parameters.output_width;
 
 #define ADD_LINES \
     uint skipped = first % WINDOW_WIDTH; \

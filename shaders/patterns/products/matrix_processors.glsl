@@ -21,6 +21,8 @@
 layout(local_size_x = INVOCATIONS) in;
 
 #define RESULTS (BLOCK_ROWS * BLOCK_COLUMNS)
+#define FRONT_ROWS (IN_LINES == 1 || BLOCK_ROWS < 16 ? 1 : BLOCK_ROWS < 64 ? 4 : 8) // brought to the front at once: about the root of all
+#define FRONT (FRONT_ROWS * BLOCK_COLUMNS)
 
 uint left_bits(uint first, Term term) { return operand(LOAD(OPERAND, words_left, first + term.left)); }
 
@@ -46,13 +48,13 @@ uint exact_sum(uint left, Window window, Term start, uint terms) {
 }
 
 // A segment's sum goes into the total, and that into the output, where it is complete.
-void deliver(Batch batch, uint sum, uint row, uint column, uint position, uint segment) {
+void deliver(Batch batch, uint sum, uint addend, uint row, uint column, uint position, uint segment) {
     uint index = WRITES_TOTALS ? batch.results + row * parameters.columns + column : batch.results + row * OUTPUT_ROW + position;
     if (SEGMENTS_COME == SEQUENTIAL && segment > 0u) { sum = sum_plus(words_output[index], sum); }
     if (WRITES_TOTALS || segment + 1u < SEGMENTS) {
         words_output[index] = sum;
     } else {
-        STORE(OPERAND_BITS, words_output, index, finished(batch, sum, row, column));
+        STORE(OPERAND_BITS, words_output, index, finished_with(batch, sum, addend, 0u, row, column));
     }
 }
 
@@ -69,6 +71,9 @@ uint result_from(uint rows, uint result) {
 #include "products/matrix_lines.glsl"
 #else
 #define COLUMN_OF(number) (own_column + (number) * INVOCATIONS)
+#define PLACE_RESULT Position place = own_position;
+#define RESULT_POSITION output_position(place)
+#define NEXT_RESULT place = position_behind(place, distance);
 #endif
 
 void main() {
@@ -82,12 +87,11 @@ void main() {
 #else
     uint own_column = block.own_column;
     Window windows[BLOCK_COLUMNS];
-    uint positions[BLOCK_COLUMNS];
     Position distance = position_at(INVOCATIONS);
-    Position position = position_at(own_column);
+    Position own_position = position_at(own_column);
+    Position position = own_position;
     [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
         windows[j] = window_at(batch, position, own_column + j * INVOCATIONS < parameters.columns);
-        positions[j] = output_position(position);
         position = position_behind(position, distance);
     }
 #endif
@@ -139,26 +143,29 @@ void main() {
                 sums[k] = k == i ? exact : sums[k];
             }
         }
-        for (uint i = 0u; i < BLOCK_ROWS; ++i) {
-            uint row = block.first_row + i;
-            float next[BLOCK_COLUMNS];
-            [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
-                next[j] = sums[j];
-            }
-            [[unroll]] for (uint k = 0u; k < RESULTS - BLOCK_COLUMNS; ++k) {
-                sums[k] = sums[k + BLOCK_COLUMNS];
-            }
-            for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
-                uint column = COLUMN_OF(j);
-                if (row < parameters.rows && column < parameters.columns) {
-                    deliver(batch, floatBitsToUint(next[0]), row, column, positions[0], segment);
+        for (uint first_row = block.first_row; first_row < block.first_row + BLOCK_ROWS; first_row += FRONT_ROWS) {
+            float front[FRONT];
+            [[unroll]] for (uint k = 0u; k < FRONT; ++k) { front[k] = sums[k]; }
+            [[unroll]] for (uint k = 0u; k < RESULTS - FRONT; ++k) { sums[k] = sums[k + FRONT]; }
+            for (uint row = first_row; row < first_row + FRONT_ROWS; ++row) {
+                float next[BLOCK_COLUMNS];
+                [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) { next[j] = front[j]; }
+                [[unroll]] for (uint k = 0u; k < FRONT - BLOCK_COLUMNS; ++k) { front[k] = front[k + BLOCK_COLUMNS]; }
+                PLACE_RESULT
+#if CONVOLUTION
+                uint addend = addend_of(batch, min(row, parameters.rows - 1u), 0u);
+#endif
+                for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
+                    uint column = COLUMN_OF(j);
+                    if (row < parameters.rows && column < parameters.columns) {
+#if !CONVOLUTION
+                        uint addend = addend_of(batch, row, column);
+#endif
+                        deliver(batch, floatBitsToUint(next[0]), addend, row, column, RESULT_POSITION, segment);
+                    }
+                    [[unroll]] for (uint k = 0u; k + 1u < BLOCK_COLUMNS; ++k) { next[k] = next[k + 1u]; }
+                    NEXT_RESULT
                 }
-                uint own_position = positions[0];
-                [[unroll]] for (uint k = 0u; k + 1u < BLOCK_COLUMNS; ++k) {
-                    next[k] = next[k + 1u];
-                    positions[k] = positions[k + 1u];
-                }
-                positions[BLOCK_COLUMNS - 1] = own_position; // all are where they were when the row is done
             }
         }
     }
