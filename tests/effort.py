@@ -3,9 +3,9 @@
 Whatever is asked for by its path runs whole, and so does everything with ``scripts/test.sh --every-driver``.
 
 ``scripts/test.sh --all``, as CI has it, runs all tests, most of them on one driver each, which follows from the test's
-name: of one function's tests each driver has some. Most of such a test's time goes into what the drivers' compilers do,
-and a fault of a driver is seldom one test's alone. ``@pytest.mark.every_driver`` stands at those that run on
-each: every operator with each data type of each of its tensors, and what drivers are expected to do in their own ways.
+name and the number below: of one function's tests each driver has some. Most of such a test's time goes into what the
+drivers' compilers do, and a fault of a driver is seldom one test's alone. ``@pytest.mark.every_driver`` stands at those
+that run on each: what drivers are expected to do in their own ways.
 
 With a number in ``DMLVK_TEST_TURN``, as CI has it (that of the commit), functions whose tests take long together, by
 what was measured (tests/costs.py), take turns: each n-th test runs, others for the next number, ``MOST_TURNS`` commits
@@ -15,13 +15,11 @@ that import one of them which few others import, all tests run. Where operators'
 
 The quick command, ``scripts/test.sh`` without arguments, has every operator on every driver, data types in turn, and
 as much of all else as three minutes of two cores can have: what tests take decides how many of a function's tests run
-(tests/costs.py). What repeats a promise that other tests have is left out before. There are four ways to say what does:
+(tests/costs.py). What repeats a promise that other tests have is left out before. There are three ways to say what
+does:
 
 - ``@pytest.mark.sweep``: the test.
 - ``@pytest.mark.each_operator``: of the cases of operators all but one or two of each, :func:`some_of_each_operator`.
-- :class:`Turns`. With ``--all``: for cases whose data types others show all drivers but one (their samples in one of
-  four layouts each), and of each case for what comes after its first inputs, or for each second one; of samples that
-  several cases of an operator have, for all layouts but two.
 - ``IS_QUICK``: what a test makes of it, for example fewer random examples.
 """
 
@@ -30,7 +28,6 @@ from __future__ import annotations
 import ast
 import collections
 import functools
-import heapq
 import math
 import os
 import zlib
@@ -68,52 +65,6 @@ _Test = TypeVar("_Test", bound=pytest.Item)
 _Device = TypeVar("_Device")
 
 
-class Turns:
-    """Which devices the cases of operators are run on, for most of such a test's time goes into the drivers' compilers.
-
-    The quick command runs few of each operator's cases, on all devices. ``--all`` runs on all devices those cases that
-    show each data type of each tensor between them, and each of the others on one of them, in turn.
-    """
-
-    def __init__(self, cases: Sequence[Any]) -> None:
-        chosen = cases
-        if IS_QUICK:
-            chosen = some_of_each_operator(cases)
-        elif TAKES_TURNS:
-            chosen = covering([(case, shown({"case": case})) for case in cases])
-        self._on_all = {case.name for case in chosen}
-        self._numbers: dict[str, int] = {}
-        self._cases: collections.defaultdict[Any, list[Any]] = collections.defaultdict(list)
-        for case in cases:
-            self._cases[case.desc_class].append(case)
-        counts: collections.Counter[Any] = collections.Counter()
-        for case in cases:
-            self._numbers[case.name] = counts[case.desc_class]
-            counts[case.desc_class] += 1
-
-    def is_on_all(self, case: Any) -> bool:
-        """Whether a case is run on all devices."""
-        return case.name in self._on_all
-
-    def on_all(self, case: Any) -> list[Any]:
-        """The cases of the same operator that are run on all devices, in their order."""
-        return [other for other in self._cases[case.desc_class] if other.name in self._on_all]
-
-    def devices(self, case: Any, devices: Sequence[_Device]) -> list[_Device]:
-        number = self._numbers.get(case.name, 0)
-        return list(devices) if self.is_on_all(case) else [devices[number % len(devices)]]
-
-
-def first_on_all(devices: Sequence[_Device], number: int) -> Sequence[_Device]:
-    """The devices for one of a test's inputs: all of them for the first, then one after the other, in turn."""
-    return in_turn(devices, number) if number else devices
-
-
-def in_turn(devices: Sequence[_Device], number: int) -> Sequence[_Device]:
-    """The devices for one of a test's inputs, whose results are compared with one another: each on one, in turn."""
-    return [devices[number % len(devices)]] if TAKES_TURNS else devices
-
-
 class OfTurn(list[_Device]):
     """Of all devices those that the test which runs is run on: a session's fixture, which changes with each test."""
 
@@ -143,8 +94,9 @@ class OfTurn(list[_Device]):
             devices._choose(item)
 
     def _choose(self, item: pytest.Item) -> None:
-        takes_turn = TAKES_TURNS and len(self._every) > 1 and not item.get_closest_marker("every_driver")
-        self[:] = [self._every[_hash(item.nodeid) % len(self._every)]] if takes_turn else self._every
+        is_on_each = item.get_closest_marker("every_driver") or (IS_QUICK and item.get_closest_marker("each_operator"))
+        number = _hash(item.nodeid) + (TURN or 0) // MOST_TURNS
+        self[:] = [self._every[number % len(self._every)]] if TAKES_TURNS and not is_on_each else self._every
 
 
 def _hash(name: str) -> int:
@@ -308,26 +260,3 @@ def _text(value: object) -> str | int:
         return repr(value)
     except ValueError:
         return id(value)
-
-
-def covering(items: Iterable[tuple[_Item, set[object]]]) -> list[_Item]:
-    """Few of the items, in which everything occurs that any of them shows.
-
-    Items that show the same are taken together. Those come first that show most of what is missing.
-    """
-    alike: dict[frozenset[object], list[_Item]] = {}
-    for item, what in items:
-        alike.setdefault(frozenset(what), []).append(item)
-    missing = set().union(*alike)
-    # How much of what is missing each has only becomes less: whoever is counted anew and stays in front is the best.
-    counted = [(-len(shown_by), number, shown_by) for number, shown_by in enumerate(alike)]
-    heapq.heapify(counted)
-    chosen: list[_Item] = []
-    while missing:
-        before, number, shown_by = counted[0]
-        count = len(missing & shown_by)
-        heapq.heapreplace(counted, (-count, number, shown_by))
-        if before == -count:
-            missing -= shown_by
-            chosen += alike[shown_by]
-    return chosen

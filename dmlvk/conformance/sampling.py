@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -132,13 +131,11 @@ def sample_fault(where: str, outcome: Outcome, expected: Mapping[str, Expected])
 def check_case(
     benches: Sequence[Workbench],
     case: SampleCase,
-    # so many of the layouts for each sample, in turn. Cases begin with different ones
-    layouts_for_each: int = len(LAYOUTS),
+    layouts_for_each: int,  # so many of the layouts for each sample, in turn
+    first_layout: int,  # the number of the layout of the first sample
     *,
-    # the number of the layout of the first sample; ``None``: it follows from the case's name
-    first_layout: int | None = None,
-    # which of the devices a sample's layout of a number runs on
-    chosen: Callable[[Sequence[Workbench], int], Sequence[Workbench]] = lambda benches, _: benches,
+    # which of the devices a sample's layout runs on
+    chosen: Callable[[Sequence[Workbench]], Sequence[Workbench]] = lambda benches: benches,
 ) -> int:
     """Runs all samples of a case in all layouts on every device; all must give what the reference says, and equal bits.
 
@@ -149,14 +146,12 @@ def check_case(
         AssertionError: when a result is wrong; the message says where.
     """
     count = 0
-    rotation = zlib.crc32(case.name.encode())
-    if first_layout is not None:
-        rotation = first_layout
+    rotation = first_layout
     for sample in case.samples():
         layouts = [LAYOUTS[(rotation + number) % len(LAYOUTS)] for number in range(layouts_for_each)]
         rotation += layouts_for_each
         count += 1
-        runs = [(layout, bench) for number, layout in enumerate(layouts) for bench in chosen(benches, number)]
+        runs = [(layout, bench) for layout in layouts for bench in chosen(benches)]
         expected = expected_outputs(sample.desc, sample.inputs) if runs else {}
         first: dict[str, str] = {}
         for layout, bench in runs:

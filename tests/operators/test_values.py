@@ -20,21 +20,19 @@ from dmlvk.conformance.execution import Workbench, check_batch
 from dmlvk.conformance.references import expected_output
 from dmlvk.conformance.ulp import promised_ulp, ulp_errors
 from dmlvk.operators import OPERATORS, REGULAR_OPERATORS
-from tests.effort import IS_QUICK, TAKES_TURNS, Turns, first_on_all
+from tests.effort import IS_QUICK, TAKES_TURNS
 from tests.operators.broken import break_shader
 from tests.operators.geometries import Geometry
 from tests.operators.test_geometry import check_geometry
 
 CASES = pytest.mark.parametrize("case", value_cases(), ids=lambda case: case.name)
 
-TURNS = Turns(value_cases())
-
 FEWER_SHAPES = 8 if IS_QUICK else 1  # So many times fewer shapes along axes
 
 FEWER_ACTIVATIONS = 16 if IS_QUICK else 4 if TAKES_TURNS else 1
 """So many times fewer fused activations; test_fusion.py has every one."""
 
-FEWER_PATTERNS = 16 if IS_QUICK else 4 if TAKES_TURNS else 1
+FEWER_PATTERNS = 16 if TAKES_TURNS else 1
 """Of types wider than 16 bits so many times fewer patterns of packed tensors are tried."""
 
 FEWEST_PATTERNS = 2**14 if IS_QUICK else 2**16  # But as many as these
@@ -85,7 +83,6 @@ def _of_each_activation(made: Iterator[Batch]) -> Iterator[Batch]:
             yield batch
 
 
-@pytest.mark.every_driver
 @pytest.mark.each_operator
 @CASES
 def test_packed_tensors(case: ValueCase, benches: list[Workbench]) -> None:
@@ -93,30 +90,25 @@ def test_packed_tensors(case: ValueCase, benches: list[Workbench]) -> None:
 
     A sixteenth of that without some optional tensor: the operator's function is the same. Half of the shapes along axes
     that can be named, so that FLOAT32 has those that FLOAT16 leaves out; a third of the others, whose kernels are those
-    of the former. Where tests take turns a twelfth of either, and of cases whose data types others show a sixteenth of
-    the patterns. The first inputs on every device, the others on each in turn.
+    of the former. Where tests take turns a twelfth of either.
     """
     tried = 0
     results: set[int] = set()
-    devices = TURNS.devices(case, benches)
     swept = case.desc_class.operator_name in SWEPT
     patterns, most_sets = (PATTERNS, MOST_SETS) if swept else (PATTERNS // 16, MOST_SETS or 24)
-    is_shown_by_others = TAKES_TURNS and not TURNS.is_on_all(case)
-    patterns = max(
-        patterns // (FEWER_PATTERNS * (16 if case.lacks_tensors or is_shown_by_others else 1)), FEWEST_PATTERNS
-    )
+    patterns = max(patterns // (FEWER_PATTERNS * (16 if case.lacks_tensors else 1)), FEWEST_PATTERNS)
     step = 1
     if case in ALONG_AXES:
         step = 12 if TAKES_TURNS and not IS_QUICK else FEWER_SHAPES * (2 if _names_axes(case) else 3)
-    for number, batch in enumerate(_sparse_batches(case, step, patterns, most_sets)):
-        expected = check_batch(first_on_all(devices, number), case, "contiguous", batch)
+    for batch in _sparse_batches(case, step, patterns, most_sets):
+        expected = check_batch(benches, case, "contiguous", batch)
         bits = as_bits(expected)
         results |= {int(bits.min()), int(bits.max())}
         tried += batch.size
     for batch in _sparse_batches(case, 1, patterns, most_sets):  # where the shapes above have axes of one element only
         if len(results) > 1:
             break
-        bits = as_bits(check_batch(devices, case, "contiguous", batch))
+        bits = as_bits(check_batch(benches, case, "contiguous", batch))
         results |= {int(bits.min()), int(bits.max())}
     width = max(data_type.size_in_bits for _, data_type in case.tensors("input"))
     fewer = FEWER_ACTIVATIONS if any(field.fusable for field in case.desc_class.fields) else 1

@@ -20,13 +20,8 @@ from tests.effort import (
     MOST_TURNS,
     ROOT,
     OfTurn,
-    Turns,
-    covering,
-    first_on_all,
-    in_turn,
     items_of_number,
     items_of_turns,
-    shown,
     some_of_each_operator,
 )
 
@@ -128,21 +123,17 @@ def test_a_list_of_devices_has_the_one_of_the_test_that_runs(monkeypatch: pytest
         assert len(devices) == 1 and OfTurn("xy") == devices
         seen.append(devices[0])
     assert set(seen) == set("xy")
-    OfTurn.begin(_items("marked", "every_driver")[0])
-    assert devices == ["x", "y"]
+    monkeypatch.setattr(effort, "TURN", MOST_TURNS)
+    for item, before in zip(items, seen, strict=True):
+        OfTurn.begin(item)
+        assert {*devices, before} == set("xy"), "once all have run, each runs on the next device"
+    for marker, is_quick in (("every_driver", False), ("each_operator", True)):
+        monkeypatch.setattr(effort, "IS_QUICK", is_quick)
+        OfTurn.begin(_items("marked", marker)[0])
+        assert devices == ["x", "y"]
     monkeypatch.setattr(effort, "TAKES_TURNS", False)
     OfTurn.begin(items[0])
     assert devices == ["x", "y"]
-
-
-@pytest.mark.parametrize("cases", [value_cases(), sample_cases()], ids=["values", "samples"])
-def test_the_covering_cases_have_each_data_type_of_each_tensor(cases: list[ValueCase] | list[SampleCase]) -> None:
-    chosen = covering([(case, shown({"case": case})) for case in cases])
-    every = {(case.desc_class, *member) for case in cases for member in case.data_types}
-    assert {(case.desc_class, *member) for case in chosen for member in case.data_types} == every
-    present = {(case.desc_class, *(member for member, _ in case.data_types)) for case in cases}
-    assert {(case.desc_class, *(member for member, _ in case.data_types)) for case in chosen} == present
-    assert len(chosen) < 0.75 * len(cases)
 
 
 @pytest.mark.parametrize("cases", [value_cases(), sample_cases()], ids=["values", "samples"])
@@ -163,37 +154,6 @@ def test_the_quick_command_has_each_operator_and_each_pattern_with_each_data_typ
 def test_the_quick_command_has_every_operator_that_is_declared() -> None:
     quick = [*some_of_each_operator(value_cases()), *some_of_each_operator(sample_cases())]
     assert {case.desc_class for case in quick} == set(OPERATORS.values())
-
-
-@pytest.mark.parametrize("cases", [value_cases(), sample_cases()], ids=["values", "samples"])
-def test_every_operator_takes_turns_on_all_devices(
-    cases: list[ValueCase] | list[SampleCase], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(effort, "IS_QUICK", True)
-    turns = Turns(cases)
-    quick = some_of_each_operator(cases)
-    assert all(turns.devices(case, "xy") == ["x", "y"] for case in quick)
-    monkeypatch.setattr(effort, "IS_QUICK", False)
-    monkeypatch.setattr(effort, "TAKES_TURNS", True)
-    turns = Turns(cases)
-    chosen = covering([(case, shown({"case": case})) for case in cases])
-    ran = {case.name: turns.devices(case, "xy") for case in cases}
-    assert all((ran[case.name] == ["x", "y"]) == (case in chosen) for case in cases)
-    assert {tuple(devices) for devices in ran.values()} == {("x", "y"), ("x",), ("y",)}
-    monkeypatch.setattr(effort, "TAKES_TURNS", False)
-    turns = Turns(cases)
-    assert all(turns.devices(case, "xy") == ["x", "y"] for case in cases)
-
-
-def test_the_first_of_several_inputs_runs_on_all_devices_and_the_others_in_turn(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(effort, "TAKES_TURNS", True)
-    assert [list(first_on_all("xy", number)) for number in range(4)] == [["x", "y"], ["y"], ["x"], ["y"]]
-    assert [list(in_turn("xy", number)) for number in range(4)] == [["x"], ["y"], ["x"], ["y"]]
-    monkeypatch.setattr(effort, "TAKES_TURNS", False)
-    assert [list(first_on_all("xy", number)) for number in range(2)] == [["x", "y"]] * 2
-    assert list(in_turn("xy", 1)) == ["x", "y"]
 
 
 @dataclasses.dataclass(eq=False)
