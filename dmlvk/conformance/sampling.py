@@ -131,8 +131,8 @@ def sample_fault(where: str, outcome: Outcome, expected: Mapping[str, Expected])
 def check_case(
     benches: Sequence[Workbench],
     case: SampleCase,
-    layouts_for_each: int,  # so many of the layouts for each sample, in turn
-    first_layout: int,  # the number of the layout of the first sample
+    layouts_for_each: int = len(LAYOUTS),  # so many of the layouts for each sample, in turn
+    first_layout: int = 0,  # the number of the layout of the first sample
     *,
     # which of the devices a sample's layout runs on
     chosen: Callable[[Sequence[Workbench]], Sequence[Workbench]] = lambda benches: benches,
