@@ -108,9 +108,12 @@ class Packing:
         scales = np.ascontiguousarray(source.matrix(f"{module}.scales", count, rows).multiplied_out().T)
         numbers = packed(integers.reshape(rows, count, group), bits)
         made = Matrix(bits, numbers, scales, None, group, order, zero=2 ** (bits - 1))
-        off = zeros - made.zero
-        if not off.any():
-            return made
+        if zeros.max() < 2**bits:
+            with np.errstate(over="ignore"):
+                halves = scales.astype(np.float16)
+            is_exact = np.array_equal(halves.astype(np.float32), scales)
+            own_zeros = zeros.astype(np.uint8) if (zeros != made.zero).any() else None
+            return dataclasses.replace(made, scales=halves if is_exact else scales, zeros=own_zeros)
         middle = 0 if bits < 8 else made.zero
         minima = (zeros - middle).astype(np.float32) * scales
         return dataclasses.replace(made, minima=Matrix(32, minima), zero=middle)

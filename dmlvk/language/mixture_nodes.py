@@ -117,7 +117,7 @@ class MixtureNodes(WeightNodes):
         weights, biases = matrices
         high = weights.rows // mixture.experts
         numbers, scales, factors = self._matrix(name, weights)
-        operands = [rows, numbers, experts, scales, "", factors]
+        operands = [rows, numbers, experts, scales, self._zeros(name, weights), factors]
         made = self._node("MatMulExperts", operands, f"{name}.product", domain=DMLVK, N=high, **packing(weights))
         if weights.minima is not None:
             blocks = self._constant(f"{name}.blocks", np.array([0, 0, 0, -1, weights.block]))

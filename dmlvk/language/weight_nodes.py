@@ -28,8 +28,10 @@ def packing(weights: Matrix) -> dict[str, int]:
     """What nodes are told of packed weights."""
     if weights.scales is None:
         return {}
-    zero = {"table": weights.table} if weights.table else {"zero_point": weights.zero}
-    return {"bits": weights.bits, "block_size": weights.block, **zero}
+    members = {"bits": weights.bits, "block_size": weights.block}
+    if weights.zeros is not None:
+        return members
+    return members | ({"table": weights.table} if weights.table else {"zero_point": weights.zero})
 
 
 class WeightNodes:
@@ -72,19 +74,24 @@ class WeightNodes:
             operand = self._node(
                 "Gather", [operand, self._constant(f"{name}.order", order)], f"{name}.operand", axis=-1
             )
-        inputs = [operand, numbers, scales, *(["", "", "", factors] if factors else [])]
+        inputs = [operand, numbers, scales, self._zeros(name, weights), "", "", factors]
         members = {"K": weights.columns, "N": weights.rows, **packing(weights)}
         if has_minima:
             return self._node("MatMulNBits", inputs, f"{name}.product", domain=DMLVK, minima=1, **members)
         if is_for_others and not members.pop("zero_point"):
             width = math.ceil(weights.numbers.shape[1] * weights.bits / 8)
-            inputs.append(self._constant(f"{name}.zero_points", np.zeros((weights.rows, width), np.uint8)))
+            inputs[3] = self._constant(f"{name}.zero_points", np.zeros((weights.rows, width), np.uint8))
         domain = MICROSOFT if is_for_others else DMLVK
         product = self._node("MatMulNBits", inputs, f"{name}.product", domain=domain, **members)
         if weights.minima is None:
             return product
         less = self._less(operand, weights.minima, weights.block, name)
         return self._node("Sub", [product, less], f"{name}.difference")
+
+    def _zeros(self, name: str, weights: Matrix) -> str:
+        """What stands for zero in each block; empty where it is one for all."""
+        zeros = weights.zero_points
+        return "" if zeros is None else self._constant(f"{name}.zeros", zeros)
 
     def _less(self, operand: str, minima: Matrix, block: int, name: str) -> str:
         """What blocks' minima take from a product."""

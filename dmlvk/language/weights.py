@@ -43,6 +43,7 @@ class Matrix:
     # INT8 [rows, blocks of a row], or UINT8 of two numbers of four bits, the first one lowest; ``None``: there are none
     factors: Numbers | None = None
     zero: int = 0  # the number that stands for zero
+    zeros: Numbers | None = None  # UINT8 [rows, blocks of a row], those of each block instead
     high: Numbers | None = None  # the other bits of numbers of 3, 5 and 6, likewise
     table: int = 0  # of TABLES
 
@@ -61,7 +62,7 @@ class Matrix:
         """Matrices of one kind can be one."""
         order = b"" if self.order is None else self.order.tobytes()
         minima = None if self.minima is None else self.minima.kind
-        arrays = tuple(None if each is None else each.dtype for each in (self.scales, self.factors))
+        arrays = tuple(None if each is None else each.dtype for each in (self.scales, self.factors, self.zeros))
         return self.bits, self.block, self.zero, self.table, order, arrays, minima
 
     @staticmethod
@@ -82,6 +83,13 @@ class Matrix:
     def has_pairs(self) -> bool:
         """Whether blocks have minima, which lie beside scales as operators have them."""
         return self.minima is not None and self.scales is not None and self.scales.dtype == np.float16
+
+    @property
+    def zero_points(self) -> Numbers | None:
+        """What stands for zero in each block, as operators have it: UINT8 [rows, bytes]; ``None``: one for all."""
+        if self.zeros is None:
+            return None
+        return packed(np.pad(self.zeros, ((0, 0), (0, -self.zeros.shape[1] % (8 // self.bits)))), self.bits)
 
     def pairs(self) -> tuple[Numbers, Numbers | None]:
         """Scales and factors as operators have them where blocks have minima: that of the minimum behind each.
@@ -119,6 +127,7 @@ class Matrix:
     def _arrays(self) -> dict[str, Numbers]:
         """What it has a line of for each row, by name."""
         arrays = {"numbers": self.numbers, "scales": self.scales, "factors": self.factors, "high": self.high}
+        arrays["zeros"] = self.zeros
         return {name: array for name, array in arrays.items() if array is not None}
 
     def between(self, start: int, stop: int) -> Matrix:
@@ -159,8 +168,8 @@ class Matrix:
         return dataclasses.replace(parts[0], minima=Matrix._together(minima, join) if minima else None, **arrays)
 
     def in_order(self) -> Matrix:
-        """The same; what has an order of its own is multiplied out."""
-        return self if self.order is None else Matrix(32, self.multiplied_out())
+        """The same; what has an order or zeros of its own is multiplied out."""
+        return self if self.order is None and self.zeros is None else Matrix(32, self.multiplied_out())
 
     def _whole(self) -> tuple[Numbers, Numbers]:
         """The numbers, UINT8 [rows, blocks, elements], and the scales of all blocks, FLOAT32, of packed weights."""
@@ -213,7 +222,8 @@ class Matrix:
         if self.scales is None:
             return self.numbers
         numbers, scales = self._whole()
-        weights: Numbers = (numbers.astype(np.float32) - np.float32(self.zero)) * scales[..., None]
+        zeros = np.float32(self.zero) if self.zeros is None else self.zeros.astype(np.float32)[..., None]
+        weights: Numbers = (numbers.astype(np.float32) - zeros) * scales[..., None]
         if self.minima is not None:
             weights -= self.minima.multiplied_out()[..., None]
         weights = weights.reshape(self.rows, self.columns)

@@ -28,6 +28,7 @@ from dmlvk.language.architectures import decoder_of
 from dmlvk.language.decoder_graph import DecoderGraph
 from dmlvk.language.gguf_blocks import BLOCKS
 from dmlvk.language.gguf_source import GgufSource
+from dmlvk.language.hub_source import HubSource
 from tests.effort import IS_QUICK
 from tests.language.damage import damage_folder, damaged_gguf
 from tests.language.small_llama import HIDDEN, random_blocks, write_folder, write_llama, write_tensors
@@ -270,15 +271,15 @@ def unpacked(array: Any, axis: int) -> Any:
     return np.moveaxis(bits.reshape(*bits.shape[:-2], -1), -1, axis)
 
 
-def gptq(weights: Any, random_: Any, bits: int, *, is_symmetric: bool) -> tuple[dict[str, Any], Any]:
-    """A matrix as GPTQ packs it, by its parts' names, and what its integers stand for."""
+def gptq(weights: Any, random_: Any, bits: int, *, is_symmetric: bool, most: int = 15) -> tuple[dict[str, Any], Any]:
+    """A matrix as GPTQ packs it, by its parts' names, and what its integers stand for; ``most`` stands for zero."""
     rows, columns = weights.shape
     group = 32
     integers = random_.integers(0, 2**bits, (rows, columns))
     zeros = (
         np.full((rows, columns // group), 2 ** (bits - 1))
         if is_symmetric
-        else random_.integers(1, 2**bits, (rows, columns // group))
+        else random_.integers(1, most + 1, (rows, columns // group))
     )
     scales = (random_.uniform(0.5, 1, zeros.shape) * 0.5 / 2**bits).astype(np.float16)
     wide = scales.repeat(group, 1).astype(np.float32), zeros.repeat(group, 1)
@@ -297,6 +298,15 @@ def awq(weights: Any, random_: Any) -> tuple[dict[str, Any], Any]:
     integers, zeros = unpacked(parts["qweight"], 0), unpacked(parts["qzeros"], 1) + 1
     made = {"qweight": words(reordered(integers), 4, 1), "qzeros": words(reordered(zeros), 4, 1)}
     return made | {"scales": parts["scales"]}, values
+
+
+def bytes_read(model: onnx.ModelProto, matrix: str) -> int:
+    """What the model's operators read of a matrix, which lies on the device as it is."""
+    return sum(
+        math.prod(part.dims) * onnx.helper.tensor_dtype_to_np_dtype(part.data_type).itemsize
+        for part in model.graph.initializer
+        if part.name.startswith(matrix)
+    )
 
 
 def test_tables_that_are_larger_than_a_buffer_are_read_in_parts(
@@ -338,7 +348,9 @@ def test_packed_matrices_are_multiplied_as_what_they_stand_for(tmp_path: Path, d
             parts, values[name] = (
                 awq(weights, random_)
                 if way == "awq"
-                else gptq(weights, random_, 8 if "8" in way else 4, is_symmetric="8" in way)
+                else gptq(
+                    weights, random_, 8 if "8" in way else 4, is_symmetric="8" in way, most=16 if "act" in way else 15
+                )
             )
             if "desc_act" in way:
                 order = np.random.default_rng(weights.shape[1]).permutation(weights.shape[1])
@@ -358,6 +370,11 @@ def test_packed_matrices_are_multiplied_as_what_they_stand_for(tmp_path: Path, d
         expected = reference(torch.tensor([PROMPT])).logits[0, -1].numpy()
     with LanguageModel(tmp_path, device, max_length=32) as model:
         np.testing.assert_allclose(model.logits(PROMPT).numpy()[0], expected, atol=2e-4)
+    if way in ("gptq", "gptq 8", "awq"):
+        source = HubSource(tmp_path)
+        made = DecoderGraph(source, decoder_of(source), io.BytesIO()).model()
+        parts = [f"model.layers.0.mlp.down_proj.{part}" for part in ("qweight", "qzeros", "scales")]
+        assert bytes_read(made, "blk.0.ffn_down.") <= 1.01 * sum(tensors[part].nbytes for part in parts)
     configure(tmp_path, packing | {"quant_method": "bitsandbytes"})
     with pytest.raises(dml.UnsupportedError, match="quant_method is 'bitsandbytes'; fp8, gptq, awq"):
         LanguageModel(tmp_path, device)
@@ -494,13 +511,8 @@ def test_a_folder_for_other_programs_gives_the_bits_of_the_file(
 def test_packed_weights_have_about_the_bytes_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """By what the model's operators read of a matrix, which lies on the device as it is."""
     write_packed(tmp_path / "model.gguf", monkeypatch, kind)
     with GgufSource.opened(tmp_path / "model.gguf") as source:
         made_of_file = DecoderGraph(source, decoder_of(source), io.BytesIO()).model()
-    matrix_of = [part for part in made_of_file.graph.initializer if part.name.startswith("blk.0.ffn_down.")]
     of_file = next(t for t in gguf.GGUFReader(tmp_path / "model.gguf").tensors if t.name == "blk.0.ffn_down.weight")
-    made = sum(
-        math.prod(part.dims) * onnx.helper.tensor_dtype_to_np_dtype(part.data_type).itemsize for part in matrix_of
-    )
-    assert made <= 1.1 * of_file.n_bytes
+    assert bytes_read(made_of_file, "blk.0.ffn_down.") <= 1.1 * of_file.n_bytes
