@@ -10,105 +10,14 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from dmlvk.language.rotary import Rotary, rotary
+from dmlvk.language.decoder import Decoder, DeltaRule, Layer, Mixture
+from dmlvk.language.rotary import rotary
 from dmlvk.language.source import Source
 
 _QKV = frozenset({"attn_q", "attn_k", "attn_v"})
 _MLP = frozenset({"ffn_gate", "ffn_up", "ffn_down"})
 _MOST_LAYERS = 1000
 _SIGMOID = 2  # llama.cpp's LLAMA_EXPERT_GATING_FUNC_TYPE_SIGMOID
-
-
-@dataclasses.dataclass(frozen=True)
-class Layer:
-    angles: int | None  # which of the decoder's kinds of angles; ``None``: nothing turns
-    window: int  # keys that a query sees, its own included; 0: all
-    head: int  # elements of a head
-    key_heads: int  # of keys and values; each serves as many heads of queries
-    feed_forward: int  # elements inside of the gated MLP
-    taps: int = 0  # of a short convolution in the place of attention; 0: there is none
-    source: int | None = None  # the layer whose keys and values it sees; ``None``: it has its own
-    values_are_keys: bool = False  # whether values are what keys are made of
-
-
-@dataclasses.dataclass(frozen=True)
-class DeltaRule:
-    """Linear attention with the gated delta rule, in layers whose convolution is over its queries, keys and values."""
-
-    heads: int  # of values, each with a state
-    key_heads: int  # of queries and keys
-    size: int  # elements of a head of keys
-    value_size: int  # of a head of values
-    # whether heads of values take turns with heads of keys, instead of each head of keys having neighbours
-    is_tiled: bool = False
-
-    @property
-    def keys(self) -> int:
-        return self.key_heads * self.size
-
-    @property
-    def values(self) -> int:
-        return self.heads * self.value_size
-
-
-@dataclasses.dataclass(frozen=True)
-class Mixture:
-    """A mixture of experts in the place of an MLP."""
-
-    experts: int  # how many there are
-    chosen: int  # how many a token chooses, by what a product gives for each
-    feed_forward: int  # elements inside of one
-    is_whole: bool = True  # whether the shares of those that are chosen add up to 1, and not those of all
-    limit: float = 0.0  # what gates are kept below, and what they multiply between (less the sign); 0: nothing
-    slope: float = 1.0  # of a gate with a limit, inside of the sigmoid; what it multiplies has 1 added then
-    has_biases: bool = False  # whether experts and the choice add something
-    shared: int = 0  # elements inside of an expert that all tokens take, by a share of its own; 0: there is none
-    # whether it is beside an MLP, with norms of their own; then experts are chosen by the state, and each has a scale
-    is_beside: bool = False
-    first: int = 0  # the first layer that has it: those before have MLPs
-    # whether shares are sigmoids of what is chosen by, to which the choice alone adds a bias, times the scale
-    has_sigmoids: bool = False
-    has_choice_bias: bool = False  # whether there is such a bias
-    scale: float = 1.0  # what these shares are multiplied by
-
-
-@dataclasses.dataclass(frozen=True)
-class Decoder:
-    """All that is not in the weights."""
-
-    name: str  # of the architecture
-    hidden: int  # elements of a state
-    heads: int  # of queries
-    context: int  # tokens that it can look back at, the new one included
-    vocabulary: int  # tokens
-    epsilon: float  # of norms
-    scale: float  # of queries times keys
-    layers: tuple[Layer, ...]  # each of them
-    angles: tuple[Rotary, ...]  # kinds of angles of positions
-    gate: str = "silu"  # ``"silu"``, ``"tanh"`` (GELU by tanh) or ``"erf"`` (GELU)
-    has_head_norms: bool = False  # whether heads of queries and keys are normalized
-    has_value_norms: bool = False  # whether those of values are, too, without weights
-    layer_input: int = 0  # elements of what each layer takes from the tokens themselves; 0: nothing
-    has_post_norms: bool = False  # whether what attention and MLP give is normalized before it is added
-    is_joined: bool = False  # whether queries, keys and values are one matrix, and gate and up another
-    attention_cap: float = 0.0  # what scores are kept below by tanh; 0: nothing
-    logit_cap: float = 0.0  # likewise, of logits
-    embedding_scale: float = 1.0  # what embeddings are multiplied by
-    residual_scale: float = 1.0  # what attention and MLP give is multiplied by
-    logit_divisor: float = 1.0  # what logits are divided by
-    biases: frozenset[str] = frozenset()  # products that have one
-    mixture: Mixture | None = None  # of experts, in all layers; ``None``: there is an MLP
-    delta: DeltaRule | None = None  # what layers with a convolution are; ``None``: they are short convolutions
-    has_head_gates: bool = False  # whether what heads give is gated, by what their queries' matrix has beside these
-    has_sinks: bool = False  # whether each head has a score that takes its share, and is no key's
-    is_causal: bool = True  # whether tokens see those before them only, and caches go on with more
-    has_gate: bool = True  # whether the MLP is gated
-    has_means: bool = False  # whether norms take off the mean, and add a bias
-    # whether each sum is normalized, and goes on as such (post-norm), instead of what layers read
-    normalizes_sums: bool = False
-    places: int = 0  # rows that are added by the place of a token; 0: none
-    first_place: int = 0  # the row of the first token
-    segments: int = 0  # rows that are added by the text that a token belongs to; 0: none
 
 
 def decoder_of(source: Source) -> Decoder:
@@ -260,13 +169,33 @@ def _mixtral(common: _Common) -> Decoder:
     return common.decoder(theta=1e6, epsilon=1e-5, mixture=_experts(common))
 
 
+def _qwen2_moe(common: _Common) -> Decoder:
+    """With an expert that all tokens take (modeling_qwen2_moe.py)."""
+    source = common.source
+    _check_all_have_mixtures(source)
+    source.value("feed_forward_length")  # of layers without a mixture, of which there are none
+    shared = source.whole("expert_shared_feed_forward_length")
+    mixture = _experts(common, is_whole=source.flag("norm_topk_prob"), shared=shared)
+    has_biases = source.value("qkv_bias") is not False
+    return common.decoder(biases=_QKV if has_biases else frozenset(), feed_forward=shared, mixture=mixture)
+
+
 def _qwen3_moe(common: _Common) -> Decoder:
     source = common.source
-    if source.value("decoder_sparse_step") not in (None, 1) or source.value("mlp_only_layers"):
-        raise source.refusal("has layers without a mixture among others: decoder_sparse_step must be 1")
+    _check_all_have_mixtures(source)
     is_whole = source.is_of_llama_cpp or source.flag("norm_topk_prob")
     mixture = _experts(common, is_whole=is_whole)
     return common.decoder(head=128, biases=common.biases(), has_head_norms=True, mixture=mixture)
+
+
+def _check_all_have_mixtures(source: Source) -> None:
+    """Refuses Qwen's models that have layers without a mixture among others.
+
+    Raises:
+        UnsupportedError: it is one.
+    """
+    if source.value("decoder_sparse_step") not in (None, 1) or source.value("mlp_only_layers"):
+        raise source.refusal("has layers without a mixture among others: decoder_sparse_step must be 1")
 
 
 def _gpt_oss(common: _Common) -> Decoder:
@@ -412,7 +341,7 @@ def _both_ways(source: Source) -> dict[str, Any]:
 
 
 def _phi3(common: _Common) -> Decoder:
-    return common.decoder(epsilon=1e-5, is_joined=True)
+    return common.decoder(epsilon=1e-5, has_joined_heads=True, has_joined_gates=True)
 
 
 def _granite(common: _Common) -> Decoder:
@@ -433,6 +362,63 @@ def _smollm3(common: _Common) -> Decoder:
     return common.decoder(theta=2e6, biases=common.biases(), turns=lambda layer: turning[layer])
 
 
+def _seed_oss(common: _Common) -> Decoder:
+    of_results = frozenset({"attn_output"} if common.source.flag("attention_out_bias") else ())
+    return common.decoder(head=128, biases=common.biases() - {"attn_output"} | of_results)
+
+
+def _ernie(common: _Common) -> Decoder:
+    biases = _QKV | _MLP | {"attn_output"} if common.source.flag("use_bias") else frozenset()
+    return common.decoder(head=128, theta=500000.0, epsilon=1e-5, biases=biases)
+
+
+def _olmo(common: _Common) -> Decoder:
+    """What attention and MLP give is normalized, and not what they read (modeling_olmo2.py, modeling_olmo3.py)."""
+    return common.decoder(
+        epsilon=1e-5,
+        biases=common.biases(),
+        local=lambda layer: (layer + 1) % 4 != 0,
+        has_local_angles=True,
+        has_wide_norms=True,
+        has_pre_norms=False,
+        has_post_norms=True,
+    )
+
+
+def _exaone4(common: _Common) -> Decoder:
+    """Where there are layers of a window, no others turn (modeling_exaone4.py)."""
+    source = common.source
+    locals_ = source.windows(common.count) or [(layer + 1) % 4 != 0 for layer in range(common.count)]
+    has_windows = source.whole("attention.sliding_window", 0, least=0) > 0
+    return common.decoder(
+        epsilon=1e-5,
+        local=lambda layer: locals_[layer],
+        turns=lambda layer: locals_[layer] or not has_windows,
+        has_head_norms=True,
+        has_pre_norms=False,
+        has_post_norms=True,
+    )
+
+
+def _glm4(common: _Common) -> Decoder:
+    return common.decoder(epsilon=1e-5, biases=common.biases() & _QKV, has_joined_gates=True, has_post_norms=True)
+
+
+def _glm4_moe(common: _Common) -> Decoder:
+    """Experts are chosen by sigmoids, and all tokens take some (modeling_glm4_moe.py)."""
+    source = common.source
+    for name in ("expert_group_count", "expert_group_used_count"):
+        if source.whole(name, 1) != 1:
+            raise source.refusal(f"{source.named(name)} must be 1: experts are chosen among all")
+    has_norms = source.has("blk.0.attn_q_norm.weight") if source.is_of_llama_cpp else source.flag("use_qk_norm")
+    inner = source.whole("expert_feed_forward_length")
+    shared = source.whole("expert_shared_count", 1) * inner
+    more = _of_sigmoids(source, 1) | {"least": 1e-20, "shared": shared, "has_shared_gate": False}
+    return common.decoder(
+        epsilon=1e-5, biases=common.biases() & _QKV, has_head_norms=has_norms, mixture=_experts(common, **more)
+    )
+
+
 def _lfm2(common: _Common) -> Decoder:
     """Most layers have a short convolution over gated channels instead of attention (modeling_lfm2.py)."""
     source = common.source
@@ -442,7 +428,7 @@ def _lfm2(common: _Common) -> Decoder:
     if source.flag("block_auto_adjust_ff_dim"):
         inner = int(share * (2 * inner // 3))
         inner = -(-inner // each) * each
-    mixture = _experts(common, is_optional=True, **_of_sigmoids(source))
+    mixture = _experts(common, is_optional=True, **_of_sigmoids(source, 2))
     made = common.decoder(theta=1e6, epsilon=1e-5, has_head_norms=True, feed_forward=inner, mixture=mixture)
     layers = tuple(
         dataclasses.replace(layer, taps=0 if attends else taps)
@@ -452,17 +438,21 @@ def _lfm2(common: _Common) -> Decoder:
     return dataclasses.replace(made, layers=layers, biases=biases)
 
 
-def _of_sigmoids(source: Source) -> dict[str, Any]:
-    """How tokens choose experts by sigmoids (modeling_lfm2_moe.py); nothing where there are none."""
+def _of_sigmoids(source: Source, first: int) -> dict[str, Any]:
+    """How tokens choose experts by sigmoids (modeling_lfm2_moe.py); nothing where there are none.
+
+    Args:
+        first: the first layer with a mixture, where the files do not say.
+    """
     if not source.value("expert_count"):
         return {}
     if source.whole("expert_gating_func", _SIGMOID) != _SIGMOID:
         raise source.refusal(f"{source.named('expert_gating_func')} must be {_SIGMOID}, sigmoids")
-    is_whole = source.value("norm_topk_prob")
+    is_whole = source.value("expert_weights_norm")
     if is_whole not in (None, True, False):
-        raise source.fault(f"norm_topk_prob must be true or false; got {is_whole!r:.100}")
+        raise source.fault(f"{source.named('expert_weights_norm')} must be true or false; got {is_whole!r:.100}")
     return {
-        "first": source.whole("leading_dense_block_count", 2, least=0),
+        "first": source.whole("leading_dense_block_count", first, least=0),
         "has_sigmoids": True,
         "has_choice_bias": source.is_of_llama_cpp or source.value("use_expert_bias") is not False,
         "scale": source.number("expert_weights_scale", 1.0),
@@ -473,8 +463,7 @@ def _of_sigmoids(source: Source) -> dict[str, Any]:
 def _qwen3_next(common: _Common) -> Decoder:
     """Most layers have the gated delta rule instead of attention (modeling_qwen3_next.py, modeling_qwen3_5.py)."""
     source = common.source
-    if source.value("decoder_sparse_step") not in (None, 1) or source.value("mlp_only_layers"):
-        raise source.refusal("has layers without a mixture among others: decoder_sparse_step must be 1")
+    _check_all_have_mixtures(source)
     if source.value("attn_output_gate") not in (None, True):
         raise source.refusal(f"{source.named('attn_output_gate')} must be true")
     heads = source.whole("ssm.time_step_rank", most=2**16)
@@ -544,9 +533,9 @@ def _encoder(common: _Common, first_place: int) -> Decoder:
 
 ARCHITECTURES: Mapping[str, Callable[[_Common], Decoder]] = {
     "llama": _llama,
-    "mistral": _llama,
-    "qwen2": _qwen2,
-    "qwen3": _qwen3,
+    **dict.fromkeys(("mistral", "ministral", "ministral3"), _llama),
+    **dict.fromkeys(("qwen2", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"), _qwen2),
+    **dict.fromkeys(("qwen3", "qwen3_vl_text"), _qwen3),
     "gemma": _gemma,
     "gemma2": _gemma2,
     "gemma3": _gemma3,
@@ -557,11 +546,17 @@ ARCHITECTURES: Mapping[str, Callable[[_Common], Decoder]] = {
     "granite": _granite,
     "granitemoe": _granite,
     "mixtral": _mixtral,
-    "qwen3moe": _qwen3_moe,
-    "qwen3_moe": _qwen3_moe,
+    **dict.fromkeys(("qwen2moe", "qwen2_moe"), _qwen2_moe),
+    **dict.fromkeys(("qwen3moe", "qwen3_moe"), _qwen3_moe),
     "gpt-oss": _gpt_oss,
     "gpt_oss": _gpt_oss,
     "smollm3": _smollm3,
+    "seed_oss": _seed_oss,
+    "ernie4_5": _ernie,
+    **dict.fromkeys(("olmo2", "olmo3"), _olmo),
+    "exaone4": _exaone4,
+    "glm4": _glm4,
+    **dict.fromkeys(("glm4moe", "glm4_moe"), _glm4_moe),
     **dict.fromkeys(("lfm2", "lfm2moe", "lfm2_moe"), _lfm2),
     **dict.fromkeys(
         ("qwen3next", "qwen3_next", "qwen35", "qwen3_5_text", "qwen35moe", "qwen3_5_moe_text"), _qwen3_next

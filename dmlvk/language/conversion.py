@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from dmlvk.errors import InvalidArgumentError, ModelFileError
-from dmlvk.language.architectures import Decoder, Layer, decoder_of
+from dmlvk.language.architectures import decoder_of
+from dmlvk.language.decoder import Decoder, Layer
 from dmlvk.language.decoder_graph import DecoderGraph
 from dmlvk.language.folder import ModelFolder
 from dmlvk.language.gguf_source import GgufSource

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from dmlvk.language.architectures import DeltaRule
+from dmlvk.language.decoder import DeltaRule
 from dmlvk.language.model_graph import ModelGraph
 from dmlvk.language.weight_nodes import MICROSOFT
 from dmlvk.language.weights import Matrix, Numbers
@@ -54,7 +54,7 @@ class DecoderGraph(ModelGraph):
             inputs.append(
                 self._constant(f"{own}.sinks", self._source.vector(f"{own}.attn_sinks.weight", decoder.heads))
             )
-        if decoder.has_head_norms and not decoder.has_value_norms:
+        if decoder.has_head_norms and not decoder.has_norms_apart:
             inputs += [""] * (14 - len(inputs))
             inputs += [self._norm(f"{own}.attn_{part}_norm", kind.head) for part in "qk"]
             more["qk_norm_epsilon"] = decoder.epsilon
@@ -73,7 +73,7 @@ class DecoderGraph(ModelGraph):
         """Queries, new keys and values, and the caches with those before."""
         decoder, kind = self._decoder, self._decoder.layers[layer]
         caches = [f"past_key_values.{layer}.{part}" for part in ("key", "value")]
-        if not decoder.has_value_norms:
+        if not decoder.has_norms_apart:
             return [*self._projected(normed, layer), *caches]
         parts = self._normed_parts(layer, normed)
         if kind.source is None:

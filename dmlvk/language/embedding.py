@@ -14,7 +14,8 @@ import onnx
 from onnx import TensorProto, helper
 
 from dmlvk.errors import InvalidArgumentError, ModelFileError, UnsupportedError
-from dmlvk.language.architectures import Decoder, decoder_of
+from dmlvk.language.architectures import decoder_of
+from dmlvk.language.decoder import Decoder
 from dmlvk.language.folder import JsonMembers, read_json
 from dmlvk.language.hub_source import HubSource
 from dmlvk.language.model_graph import ModelGraph

@@ -18,7 +18,7 @@ from dmlvk.language.weights import Matrix
 _MOST_PARTS = 1000
 _PART = re.compile(r"(.*-)(\d{5})(-of-\d{5}\.gguf)", re.DOTALL)
 
-_WITH_PAIRS = frozenset({"llama", "granite", "granitemoe", "smollm3"})
+_WITH_PAIRS = frozenset({"llama", "granite", "granitemoe", "smollm3", "glm4", "ernie4_5"})
 """Architectures whose queries and keys have neighbours that turn together (llama.cpp's LLAMA_ROPE_TYPE_NORM)."""
 
 _DELTA = frozenset({"qwen3next", "qwen35", "qwen35moe"})
@@ -128,7 +128,12 @@ class GgufSource(Source):
         return found
 
     def tensor_named(self, name: str) -> str:
-        if self.architecture in ("gpt-oss", *_DELTA):  # whose second norm has the name of the place that it stands at
+        if self.architecture in (
+            "gpt-oss",
+            "seed_oss",
+            "glm4moe",
+            *_DELTA,
+        ):  # whose second norm has the name of the place that it stands at
             return name.replace(".ffn_norm.", ".post_attention_norm.")
         if self.architecture in _LFM2 and name == "output_norm.weight":
             return "token_embd_norm.weight"
@@ -157,7 +162,11 @@ class GgufSource(Source):
         if size % 2:
             raise self.fault(f"{self.named(field)} must be even; got {size}")
         if is_local:
-            return self.number("rope.freq_base_swa", 10000.0, 1.0), size, {}
+            if not self.architecture.startswith("gemma"):
+                theta = self.number("rope.freq_base", theta, 1.0)
+            else:
+                theta = 10000.0
+            return self.number("rope.freq_base_swa", theta, 1.0), size, {}
         return self.number("rope.freq_base", theta, 1.0), size, self._scaling()
 
     def _scaling(self) -> Mapping[str, Any]:
@@ -213,7 +222,7 @@ class GgufSource(Source):
     def layers(self, most: int) -> int:
         """Those that guess further tokens, which come last, are left out."""
         count, extra = super().layers(most), self.whole("nextn_predict_layers", 0, least=0)
-        if extra and self.architecture in _DELTA and extra < count:
+        if extra and self.architecture in ("glm4moe", *_DELTA) and extra < count:
             count -= extra
             self._left -= {name for name in self._left if _layer_of(name) >= count}
         elif extra:

@@ -85,7 +85,7 @@ def _numbers(blocks: Numbers) -> Numbers:
 
 _READ: Mapping[str, Callable[[Source, str, str, tuple[int, int, int]], Matrix]] = {
     **dict.fromkeys(("mixtral", "lfm2_moe"), _single),
-    **dict.fromkeys(("qwen3_moe", "qwen3_next", "qwen3_5_moe_text", "gemma4_text"), _single),
+    **dict.fromkeys(("qwen2_moe", "qwen3_moe", "glm4_moe", "qwen3_next", "qwen3_5_moe_text", "gemma4_text"), _single),
     "granitemoe": _halves,
     "gpt_oss": _in_turn,
 }

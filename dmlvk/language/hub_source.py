@@ -19,6 +19,23 @@ import numpy as np
 from dmlvk.errors import ModelFileError, UnsupportedError
 from dmlvk.language.folder import JsonMembers, read_json
 from dmlvk.language.hub_experts import expert_biases, experts_of
+from dmlvk.language.hub_names import (
+    ANGLES_OF_GEMMA4,
+    DEFAULTS,
+    DELTA,
+    FIELDS,
+    GATES,
+    IGNORED,
+    LAYERS,
+    NOTHING,
+    OF_ALL_LAYERS,
+    OTHER_FIELDS,
+    OTHER_PARTS,
+    OTHERS,
+    PAIRS,
+    TENSORS,
+    TURNING,
+)
 from dmlvk.language.hub_packed import Packing
 from dmlvk.language.source import Source
 from dmlvk.language.weights import Matrix, Numbers
@@ -27,204 +44,9 @@ from dmlvk.support.mapped_files import MappedFile
 _CONFIG, _INDEX, _SINGLE = "config.json", "model.safetensors.index.json", "model.safetensors"
 _MOST_HEADER_BYTES = 2**28
 
-_FIELDS: Mapping[str, str] = {
-    "context_length": "max_position_embeddings",
-    "embedding_length": "hidden_size",
-    "block_count": "num_hidden_layers",
-    "feed_forward_length": "intermediate_size",
-    "attention.head_count": "num_attention_heads",
-    "attention.head_count_kv": "num_key_value_heads",
-    "attention.key_length": "head_dim",
-    "attention.layer_norm_rms_epsilon": "rms_norm_eps",
-    "attention.sliding_window": "sliding_window",
-    "attention.scale": "attention_multiplier",
-    "expert_count": "num_local_experts",
-    "expert_used_count": "num_experts_per_tok",
-    "expert_feed_forward_length": "moe_intermediate_size",
-    "embedding_scale": "embedding_multiplier",
-    "residual_scale": "residual_multiplier",
-    "logit_scale": "logits_scaling",
-    "leading_dense_block_count": "num_dense_layers",
-    "expert_weights_scale": "routed_scaling_factor",
-    "expert_shared_feed_forward_length": "shared_expert_intermediate_size",
-    "ssm.conv_kernel": "linear_conv_kernel_dim",
-    "ssm.group_count": "linear_num_key_heads",
-    "ssm.state_size": "linear_key_head_dim",
-    "ssm.time_step_rank": "linear_num_value_heads",
-    "value_size": "linear_value_head_dim",
-}
-"""Names of fields, where they are not those of :class:`Source`."""
-
-_FIELDS_OF_LFM2 = {"attention.layer_norm_rms_epsilon": "norm_eps", "shortconv.l_cache": "conv_L_cache"}
-_OF_BERTS = {"attention.layer_norm_rms_epsilon": "layer_norm_eps"}
-_OTHER_FIELDS: Mapping[str, Mapping[str, str]] = {
-    "lfm2": _FIELDS_OF_LFM2,
-    "lfm2_moe": _FIELDS_OF_LFM2,
-    "gemma4_text": {
-        **{"attention.key_length": "global_head_dim", "attention.key_length_swa": "head_dim"},
-        **{"attention.shared_kv_layers": "num_kv_shared_layers", "expert_used_count": "top_k_experts"},
-        "expert_count": "num_experts",
-        "embedding_length_per_layer_input": "hidden_size_per_layer_input",
-    },
-    "bert": _OF_BERTS,
-    "xlm-roberta": _OF_BERTS,
-}
-"""Those of single architectures."""
-
-_TENSORS: Mapping[str, str] = {
-    "token_embd": "model.embed_tokens",
-    "output_norm": "model.norm",
-    "output": "lm_head",
-    "attn_norm": "input_layernorm",
-    **{f"attn_{part}": f"self_attn.{part}_proj" for part in ("q", "k", "v", "qkv")},
-    "attn_output": "self_attn.o_proj",
-    "attn_q_norm": "self_attn.q_norm",
-    "attn_k_norm": "self_attn.k_norm",
-    "attn_sinks.weight": "self_attn.sinks",
-    "ffn_norm": "post_attention_layernorm",
-    **{f"ffn_{part}": f"mlp.{part}_proj" for part in ("gate", "up", "down")},
-}
-_OF_GEMMA = {
-    "post_attention_norm": "post_attention_layernorm",
-    "ffn_norm": "pre_feedforward_layernorm",
-    "post_ffw_norm": "post_feedforward_layernorm",
-}
-_OF_BERT = {
-    "token_embd": "embeddings.word_embeddings",
-    "position_embd": "embeddings.position_embeddings",
-    "token_types": "embeddings.token_type_embeddings",
-    "token_embd_norm": "embeddings.LayerNorm",
-    **{f"attn_{part[0]}": f"attention.self.{part}" for part in ("query", "key", "value")},
-    "attn_output": "attention.output.dense",
-    "attn_output_norm": "attention.output.LayerNorm",
-    "ffn_up": "intermediate.dense",
-    "ffn_down": "output.dense",
-    "layer_output_norm": "output.LayerNorm",
-}
-_OF_DELTA = {
-    **{"ssm_in": "linear_attn.in_proj_qkvz", "ssm_ba": "linear_attn.in_proj_ba"},
-    **{"attn_qkv": "linear_attn.in_proj_qkv", "attn_gate": "linear_attn.in_proj_z"},
-    **{"ssm_alpha": "linear_attn.in_proj_a", "ssm_beta": "linear_attn.in_proj_b"},
-    **{"ssm_dt.bias": "linear_attn.dt_bias", "ssm_a": "linear_attn.A_log", "ssm_conv1d": "linear_attn.conv1d"},
-    **{"ssm_norm": "linear_attn.norm", "ssm_out": "linear_attn.out_proj"},
-    **{"ffn_gate_inp": "mlp.gate", "experts": "mlp.experts", "ffn_gate_inp_shexp": "mlp.shared_expert_gate"},
-    **{f"ffn_{part}_shexp": f"mlp.shared_expert.{part}_proj" for part in ("gate", "up", "down")},
-}
-_OF_LFM2 = {
-    "output_norm": "model.embedding_norm",
-    "attn_norm": "operator_norm",
-    "attn_output": "self_attn.out_proj",
-    "attn_q_norm": "self_attn.q_layernorm",
-    "attn_k_norm": "self_attn.k_layernorm",
-    "ffn_norm": "ffn_norm",
-    **{"ffn_gate": "feed_forward.w1", "ffn_up": "feed_forward.w3", "ffn_down": "feed_forward.w2"},
-    **{f"shortconv.{part}": f"conv.{part}" for part in ("conv", "in_proj", "out_proj")},
-}
-_DELTA = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text")
-_OTHERS: Mapping[str, Mapping[str, str]] = {
-    **dict.fromkeys(_DELTA, _OF_DELTA),
-    "lfm2": _OF_LFM2,
-    "lfm2_moe": {
-        **_OF_LFM2,
-        **{"ffn_gate_inp": "feed_forward.gate", "exp_probs_b.bias": "feed_forward.expert_bias"},
-        "experts": "feed_forward.experts",
-    },
-    "bert": _OF_BERT,
-    "xlm-roberta": _OF_BERT,
-    "phi3": {"ffn_up": "mlp.gate_up_proj"},
-    "mixtral": {"ffn_gate_inp": "block_sparse_moe.gate", "experts": "block_sparse_moe.experts"},
-    "granitemoe": {
-        "ffn_gate_inp": "block_sparse_moe.router.layer",
-        "experts.gate_up": "block_sparse_moe.input_linear",
-        "experts.down": "block_sparse_moe.output_linear",
-    },
-    "qwen3_moe": {"ffn_gate_inp": "mlp.gate", "experts": "mlp.experts"},
-    "gpt_oss": {"ffn_gate_inp": "mlp.router", "experts": "mlp.experts"},
-    "gemma2": _OF_GEMMA,
-    "gemma3_text": _OF_GEMMA,
-    "gemma4_text": {
-        **_OF_GEMMA,
-        **{"post_ffw_norm_1": "post_feedforward_layernorm_1", "post_ffw_norm_2": "post_feedforward_layernorm_2"},
-        **{"pre_ffw_norm_2": "pre_feedforward_layernorm_2", "layer_output_scale.weight": "layer_scalar"},
-        **{
-            "per_layer_token_embd": "model.embed_tokens_per_layer",
-            "per_layer_proj_norm": "model.per_layer_projection_norm",
-        },
-        **{"per_layer_model_proj": "model.per_layer_model_projection", "post_norm": "post_per_layer_input_norm"},
-        **{"inp_gate": "per_layer_input_gate", "proj": "per_layer_projection", "experts": "experts"},
-        **{"ffn_gate_inp": "router.proj", "ffn_gate_inp.scale": "router.scale"},
-        "ffn_down_exps.scale": "router.per_expert_scale",
-    },
-}
-"""Names of tensors' modules, and those of single architectures."""
-
-_LAYERS = dict.fromkeys(("bert", "xlm-roberta"), "encoder.layer")
-"""What stands before the number of a layer, where it is not ``model.layers``."""
-
-_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    **{name: {"attention_multiplier": 1.0} for name in ("granite", "granitemoe")},
-    **{name: {"max_window_layers": 28} for name in ("qwen2", "qwen3")},
-    "gemma2": {"query_pre_attn_scalar": 256},
-    "gemma3_text": {
-        **{"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "vocab_size": 262208},
-        **{"max_position_embeddings": 131072, "query_pre_attn_scalar": 256, "sliding_window": 4096},
-    },
-}
-"""What folders, of models for pictures and text above all, do not say, as transformers' configuration has it."""
-
-_NOTHING = frozenset({"attn_logit_softcapping", "final_logit_softcapping", "sliding_window"})
-"""Fields that are 0 where they are null, and have a value of their own where they are missing."""
-
-_OF_ALL_LAYERS = {"head_dim": "global_head_dim", "num_key_value_heads": "num_global_key_value_heads"}
-"""What older folders of Gemma 4 call fields of layers that see all keys."""
-
-_ANGLES_OF_GEMMA4: Mapping[str, Any] = {
-    "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
-    "full_attention": {"rope_type": "proportional", "rope_theta": 1e6, "partial_rotary_factor": 0.25},
-}
-"""Where folders do not say, as transformers' configuration has them."""
-
-_OTHER_PARTS = "vision_tower|audio_tower|embed_vision|embed_audio|multi_modal_projector|visual|mtp"
-"""Of pictures and sounds, and what guesses further tokens."""
-
-_TURNING = dict.fromkeys(_DELTA, 0.25)
-"""The share of a head's elements that turn, where it is not all, and folders do not say."""
-
-_GATES = {
-    **dict.fromkeys(("silu", "swish"), "silu"),
-    **dict.fromkeys(("gelu_pytorch_tanh", "gelu_new", "gelu_fast"), "tanh"),
-    "gelu": "erf",
-}
 _WIDTHS = {"F32": 4, "F16": 2, "BF16": 2}
 _CODES = {"U8": "u1", "I32": "<i4", "F8_E4M3": "u1"}
 _SIZES = {**_WIDTHS, "U8": 1, "I32": 4, "F8_E4M3": 1}
-
-_IGNORED = frozenset(
-    {
-        *("architectures", "auto_map", "torch_dtype", "dtype", "transformers_version", "_name_or_path", "name_or_path"),
-        *("use_cache", "initializer_range", "attention_dropout", "hidden_dropout", "embd_pdrop", "resid_pdrop"),
-        *("bos_token_id", "eos_token_id", "pad_token_id", "pretraining_tp", "cache_implementation", "torchscript"),
-        *("output_attentions", "output_hidden_states", "return_dict", "unsloth_fixed", "unsloth_version"),
-        *("original_max_position_embeddings", "rope_scaling", "rope_theta", "rope_parameters", "partial_rotary_factor"),
-        *("rope_local_base_freq", "layer_types", "use_sliding_window", "max_window_layers", "_sliding_window_pattern"),
-        *("sliding_window_pattern", "no_rope_layer_interval", "attn_implementation", "rope_interleaved"),
-        *(
-            "problem_type",
-            "id2label",
-            "label2id",
-            "is_llama_config",
-            "transformers.js_config",
-            "finetuning_task",
-            "hidden_act",
-        ),
-        *("chunk_size_feed_forward", "is_encoder_decoder", "model_type", "vocab_size", "mlp_dropout"),
-        *("attention_probs_dropout_prob", "hidden_dropout_prob", "classifier_dropout", "gradient_checkpointing"),
-        *("router_aux_loss_coef", "router_jitter_noise", "decoder_sparse_step", "mlp_only_layers"),
-        *("mtp_num_hidden_layers", "mamba_ssm_dtype", "full_attention_interval"),
-        *("output_past", "num_labels", "sentence_transformers", "sbert_ce_default_activation_function"),
-    }
-)
-"""Fields that change no numbers of a text, or are read where others are."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -264,7 +86,8 @@ class HubSource(Source):
         super().__init__(str(folder), set(self._tensors))
         self.architecture = JsonMembers(folder / _CONFIG, self._values).text("model_type")
         of_gemma = self.architecture.startswith("gemma") and self.architecture != "gemma4_text"
-        self.adds_one = of_gemma or self.architecture in _DELTA
+        self.has_pairs = self.architecture in PAIRS
+        self.adds_one = of_gemma or self.architecture in DELTA
         self.is_tied = self._values.get("tie_word_embeddings", self._values.get("tie_embedding"))
         self._packing = Packing(self, self._values.get("quantization_config"))
         self._read.add("quantization_config")
@@ -283,7 +106,7 @@ class HubSource(Source):
     def named(self, name: str) -> str:
         if name == "expert_count" and "num_experts" in self._values:
             return "num_experts"
-        return _OTHER_FIELDS.get(self.architecture, {}).get(name) or _FIELDS.get(name, name)
+        return OTHER_FIELDS.get(self.architecture, {}).get(name) or FIELDS.get(name, name)
 
     def value(self, name: str) -> Any:
         if name == "attention.head_count_kv" and self.architecture == "gemma4_text":
@@ -293,7 +116,7 @@ class HubSource(Source):
             return None
         own = self.named(name)
         self._read.add(own)
-        return 0 if own in _NOTHING and own in self._values and self._values[own] is None else self._values.get(own)
+        return 0 if own in NOTHING and own in self._values and self._values[own] is None else self._values.get(own)
 
     def _key_heads(self) -> Any:
         """Layers that see all keys may have another number of heads."""
@@ -305,7 +128,7 @@ class HubSource(Source):
         return [local if kind == "sliding_attention" else everywhere for kind in kinds]
 
     def tensor_named(self, name: str) -> str:
-        own = {**_TENSORS, **_OTHERS.get(self.architecture, {})}
+        own = {**TENSORS, **OTHERS.get(self.architecture, {})}
         match = re.fullmatch(r"blk\.(\d+)\.(.*)", name, re.DOTALL)
         module = name if match is None else match[2]
         parts, behind = module.split("."), list[str]()
@@ -314,7 +137,7 @@ class HubSource(Source):
         found = ".".join([*([own[".".join(parts)]] if parts else []), *behind])
         if match is None:
             return found
-        return f"{_LAYERS.get(self.architecture, 'model.layers')}.{match[1]}.{found}"
+        return f"{LAYERS.get(self.architecture, 'model.layers')}.{match[1]}.{found}"
 
     def sizes(self, name: str) -> tuple[int, ...]:
         return self._tensors[name].sizes
@@ -361,11 +184,12 @@ class HubSource(Source):
             if not isinstance(found, dict):
                 raise self.fault("rope_parameters must have an object for each kind of layers")
         elif is_local:
-            found = {"rope_theta": self._values.get("rope_local_base_freq", 10000.0)}
+            base = self._values.get("rope_theta") if self.architecture == "olmo3" else None
+            found = {"rope_theta": self._values.get("rope_local_base_freq", base or 10000.0)}
         scaling = {key: value for key, value in found.items() if value is not None}
         base = self.checked_number("rope_theta", scaling.get("rope_theta", self._values.get("rope_theta", theta)), 1.0)
         share = scaling.get("partial_rotary_factor", self._values.get("partial_rotary_factor"))
-        share = _TURNING.get(self.architecture, 1.0) if share is None else share
+        share = TURNING.get(self.architecture, 1.0) if share is None else share
         if scaling.get("rope_type") == "proportional":  # which reads it itself
             share = 1.0
         size = int(head * self.checked_number("partial_rotary_factor", share, 0.0, 1.0))
@@ -379,7 +203,7 @@ class HubSource(Source):
         if self._values.get("rope_scaling") is not None:
             raise self.refusal(f"rope_scaling is {self._values['rope_scaling']!r:.100}; gemma4 has rope_parameters")
         listed = self._values.get("rope_parameters")
-        found = (_ANGLES_OF_GEMMA4 if listed is None else listed if isinstance(listed, dict) else {}).get(kind)
+        found = (ANGLES_OF_GEMMA4 if listed is None else listed if isinstance(listed, dict) else {}).get(kind)
         if not isinstance(found, dict):
             raise self.fault(f"rope_parameters must have an object for each kind of layers; got {listed!r:.100}")
         scaling = {key: value for key, value in found.items() if value is not None}
@@ -387,6 +211,13 @@ class HubSource(Source):
 
     def vocabulary(self) -> int:
         return self.whole("vocab_size")
+
+    def layers(self, most: int) -> int:
+        """Those that guess further tokens, which come last and are not counted, are left out."""
+        count = super().layers(most)
+        if self.architecture == "glm4_moe":
+            self._left -= {name for name in self._left if re.match(rf"model\.layers\.{count}\.", name)}
+        return count
 
     def flag(self, name: str) -> bool:
         self._read.add(name)
@@ -400,9 +231,9 @@ class HubSource(Source):
         value = self._values.get("hidden_activation") or (default != "tanh" and self._values.get("hidden_act"))
         if not value:
             return default
-        if not isinstance(value, str) or value not in _GATES:
-            raise self.refusal(f"hidden_act is {value!r:.100}; {', '.join(_GATES)} are run")
-        return _GATES[value]
+        if not isinstance(value, str) or value not in GATES:
+            raise self.refusal(f"hidden_act is {value!r:.100}; {', '.join(GATES)} are run")
+        return GATES[value]
 
     def windows(self, layers: int) -> list[bool] | None:
         kinds = self._values.get("layer_types")
@@ -410,7 +241,7 @@ class HubSource(Source):
             return None
         if not isinstance(kinds, list) or len(kinds) != layers:
             raise self.fault(f"layer_types must be a list for {layers} layers; got {kinds!r:.100}")
-        if self.architecture in ("lfm2", "lfm2_moe", *_DELTA):
+        if self.architecture in ("lfm2", "lfm2_moe", *DELTA):
             return None  # read as what has attention at all
         for kind in kinds:
             if kind not in ("full_attention", "sliding_attention"):
@@ -419,14 +250,14 @@ class HubSource(Source):
 
     def attending(self, layers: int) -> list[bool]:
         kinds, listed = self._values.get("layer_types"), self.value("full_attn_idxs")
-        other = "linear_attention" if self.architecture in _DELTA else "conv"
+        other = "linear_attention" if self.architecture in DELTA else "conv"
         if (
             isinstance(kinds, list)
             and len(kinds) == layers
             and all(kind in (other, "full_attention") for kind in kinds)
         ):
             return [kind == "full_attention" for kind in kinds]
-        if kinds is None and self.architecture in _DELTA:
+        if kinds is None and self.architecture in DELTA:
             each = self.whole("full_attention_interval", 4)
             return [(layer + 1) % each == 0 for layer in range(layers)]
         if kinds is not None or not isinstance(listed, list):
@@ -443,7 +274,7 @@ class HubSource(Source):
 
     def check_fields(self) -> None:
         for name, value in self._values.items():
-            if name in self._read or name in _IGNORED or value is None or value is False:
+            if name in self._read or name in IGNORED or value is None or value is False:
                 continue
             raise self.refusal(
                 f"{_CONFIG}: {name:.200} is {value!r:.100}; it changes the model's numbers, or may, and is not read"
@@ -453,9 +284,11 @@ class HubSource(Source):
 def _of_text(config: JsonMembers) -> Mapping[str, Any]:
     """The fields of a model for text; of one for pictures, too, those of its part for text."""
     inner = config.inside("text_config") if "text_config" in config.values else config
-    shared = {name: config.values[name] for name in ("eos_token_id", "tie_word_embeddings") if name in config.values}
+    ends, tied = (
+        {name: config.values[name]} if name in config.values else {} for name in ("eos_token_id", "tie_word_embeddings")
+    )
     kind = inner.values.get("model_type")
-    return {**(_DEFAULTS.get(kind, {}) if isinstance(kind, str) else {}), **shared, **_of_all_layers(inner)}
+    return {**(DEFAULTS.get(kind, {}) if isinstance(kind, str) else {}), **ends, **_of_all_layers(inner), **tied}
 
 
 def _of_all_layers(config: JsonMembers) -> Mapping[str, Any]:
@@ -472,7 +305,7 @@ def _of_all_layers(config: JsonMembers) -> Mapping[str, Any]:
     own = config.inside("per_layer_config")
     fields = [own.inside(layer, default={}).values for layer in wanted]
     if not set(own.values) <= set(wanted) or any(
-        each != fields[0] or not _OF_ALL_LAYERS.keys() >= each.keys() for each in fields
+        each != fields[0] or not OF_ALL_LAYERS.keys() >= each.keys() for each in fields
     ):
         raise UnsupportedError(
             f"{config.file}: per_layer_config must have the same head_dim and num_key_value_heads for each layer of "
@@ -480,7 +313,7 @@ def _of_all_layers(config: JsonMembers) -> Mapping[str, Any]:
         )
     del values["per_layer_config"]
     values["global_head_dim"] = values.get("head_dim", 256)
-    return values | {_OF_ALL_LAYERS[name]: value for each in fields for name, value in each.items()}
+    return values | {OF_ALL_LAYERS[name]: value for each in fields for name, value in each.items()}
 
 
 def _tensors_of(folder: Path) -> dict[str, _Tensor]:
@@ -493,7 +326,7 @@ def _tensors_of(folder: Path) -> dict[str, _Tensor]:
         if Path(name).name != name or not os.path.isfile(folder / name):
             raise ModelFileError(f"{folder}: has no file {name!r:.200} of weights")
         for own, found in _tensors_in(folder / name).items():
-            if re.match(rf"(model\.)?({_OTHER_PARTS})\.", own):
+            if re.match(rf"(model\.)?({OTHER_PARTS})\.", own):
                 continue
             tensor = re.sub(r"^(language_model\.(model\.)?|model\.language_model\.)", "model.", own)
             tensor = tensor.replace("model.lm_head.", "lm_head.", 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
-from dmlvk.language.architectures import Mixture
+from dmlvk.language.decoder import Mixture
 from dmlvk.language.weight_nodes import DMLVK, MICROSOFT, WeightNodes, packing
 from dmlvk.language.weights import Matrix, Numbers
 
@@ -33,16 +33,18 @@ class MixtureNodes(WeightNodes):
         made = self._node("ReduceSum", [weighted, axis], f"{own}.mixture", keepdims=0)
         if not mixture.shared:
             return made
-        return self._node("Add", [made, self._shared(own, normed, mixture.shared)], f"{own}.with_shared")
+        return self._node("Add", [made, self._shared(own, normed, mixture)], f"{own}.with_shared")
 
-    def _shared(self, own: str, normed: str, wide: int) -> str:
+    def _shared(self, own: str, normed: str, mixture: Mixture) -> str:
         """What the expert gives that all tokens take."""
-        hidden, name = self._decoder.hidden, f"{own}.ffn_gate_inp_shexp"
+        hidden, wide, name = self._decoder.hidden, mixture.shared, f"{own}.ffn_gate_inp_shexp"
         gate, up = (
             self._biased(normed, self._weights(own, f"ffn_{part}_shexp", wide, hidden)) for part in ("gate", "up")
         )
         inner = self._node("Mul", [self._gated(gate, f"{own}.shared"), up], f"{own}.shared.inner")
         down = self._biased(inner, self._weights(own, "ffn_down_shexp", hidden, wide))
+        if not mixture.has_shared_gate:
+            return down
         share = self._node("Sigmoid", [self._product(normed, self._source.row(f"{name}.weight", hidden), name)], name)
         return self._node("Mul", [down, share], f"{own}.shared.weighted")
 
@@ -83,7 +85,10 @@ class MixtureNodes(WeightNodes):
         _, numbers, experts = self._best(name, wanted, mixture)
         shares = self._node("GatherElements", [each, numbers], f"{name}.chosen", axis=-1)
         if mixture.is_whole:
-            last, least = self._constant("last", np.array([-1])), self._constant("least", np.array(1e-6, np.float32))
+            last, least = (
+                self._constant("last", np.array([-1])),
+                self._constant("least", np.array(mixture.least, np.float32)),
+            )
             total = self._node("ReduceSum", [shares, last], f"{name}.total", keepdims=1)
             more = self._node("Add", [total, least], f"{name}.more")
             shares = self._node("Div", [shares, more], f"{name}.whole")

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from dmlvk.language.architectures import Mixture
+from dmlvk.language.decoder import Mixture
 from dmlvk.language.mixture_nodes import MixtureNodes
 from dmlvk.language.weight_nodes import MICROSOFT
 from dmlvk.language.weights import Matrix, Numbers
@@ -47,7 +47,7 @@ class ModelGraph(MixtureNodes, ABC):
         if decoder.places:
             state = normed = self._placed(state)
         else:
-            normed = self._normed(state, "blk.0.attn_norm")
+            normed = self._normed(state, "blk.0.attn_norm") if decoder.has_pre_norms else state
         for layer in range(len(decoder.layers)):
             state, normed = self._layer(layer, state, normed)
         return normed
@@ -74,6 +74,8 @@ class ModelGraph(MixtureNodes, ABC):
         norms = f"{own}.ffn_norm", "output_norm" if is_last else f"blk.{layer + 1}.attn_norm"
         if decoder.normalizes_sums:
             norms = f"{own}.attn_output_norm", f"{own}.layer_output_norm"
+        elif not decoder.has_pre_norms:
+            norms = "", norms[1] if is_last else ""
         if decoder.layers[layer].taps:
             more = self._convolved(layer, normed) if decoder.delta is None else self._delta(layer, normed)
         else:
@@ -184,15 +186,18 @@ class ModelGraph(MixtureNodes, ABC):
             parts = [self._biased(normed, self._weights(own, "attn_q", wide, decoder.hidden))]
             if kind.source is None:
                 parts += [self._biased(normed, self._weights(own, "attn_k", width, decoder.hidden))] * 2
-        wanted = "qkv" if decoder.has_value_norms else "qk" if decoder.has_head_norms else ""
+        wanted = "qkv" if decoder.has_value_norms else "qk" if decoder.has_head_norms or decoder.has_wide_norms else ""
         return [
             self._of_heads(layer, part, tensor) if part in wanted else tensor
             for part, tensor in zip("qkv", parts, strict=False)
         ]
 
     def _of_heads(self, layer: int, part: str, tensor: str) -> str:
-        """Heads of a layer, normalized each for itself."""
+        """Heads of a layer, normalized each for itself, or all as one."""
         own, head, width = f"blk.{layer}", self._decoder.layers[layer].head, self._sizes(layer)["qkv".index(part)]
+        if self._decoder.has_wide_norms:
+            weights = self._norm(f"{own}.attn_{part}_norm", width)
+            return self._root_mean_square(tensor, weights, self._decoder.epsilon, f"{own}.{part}.normed")
         shapes = [np.array([0, 0, width // head, head]), np.array([0, 0, width])]
         apart, together = (self._constant(f"shape.{'.'.join(map(str, shape))}", shape) for shape in shapes)
         headed = self._node("Reshape", [tensor, apart], f"{own}.{part}.heads")
@@ -206,7 +211,7 @@ class ModelGraph(MixtureNodes, ABC):
     def _projected(self, normed: str, layer: int) -> list[str]:
         """Queries, keys and values: one product where their weights are of one kind."""
         decoder, own, sizes = self._decoder, f"blk.{layer}", self._sizes(layer)
-        if decoder.is_joined:
+        if decoder.has_joined_heads:
             return [self._biased(normed, self._weights(own, "attn_qkv", sum(sizes), decoder.hidden)), "", ""]
         parts = [
             self._queries(layer, 0)
@@ -233,7 +238,7 @@ class ModelGraph(MixtureNodes, ABC):
     def _gate_and_up(self, own: str, normed: str, wide: int) -> list[str]:
         """The two products of the gated MLP."""
         decoder, hidden = self._decoder, self._decoder.hidden
-        if not decoder.is_joined:
+        if not decoder.has_joined_gates:
             return [self._biased(normed, self._weights(own, f"ffn_{part}", wide, hidden)) for part in ("gate", "up")]
         name, weights, bias = self._weights(own, "ffn_up", 2 * wide, hidden)
         halves = []
@@ -243,7 +248,9 @@ class ModelGraph(MixtureNodes, ABC):
         return halves
 
     def _added(self, state: str, more: str, norm: str) -> tuple[str, str]:
-        """The sum of two states, and the same normalized."""
+        """The sum of two states, and the same normalized; without a norm as it is."""
+        if not norm:
+            return (self._node("Add", [state, more], f"{more}.added"),) * 2
         total, normed = f"{norm}.state", f"{norm}.normed"
         more = self._scaled(more, self._decoder.residual_scale, f"{norm}.residual")
         if self._decoder.normalizes_sums:

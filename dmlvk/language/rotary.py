@@ -63,11 +63,13 @@ def rotary(source: Source, base: float, size: int, scaling: Mapping[str, Any], c
     steps = base ** (-np.arange(0, size, 2) / size)
     if number == 0 and source.has("rope_freqs.weight"):
         steps = steps / _factors(source, source.vector("rope_freqs.weight", size // 2), size)
-    if kind in ("default", "none"):
-        return Rotary(tuple(steps))
-    if not isinstance(kind, str) or kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in (*_PLAIN, *_KINDS):
         raise source.refusal(f"rope_type {kind!r:.100}; {', '.join(('default', *_KINDS))} are run")
-    return _KINDS[kind](_Scaling(source, scaling, base, size, context), steps)
+    described = _Scaling(source, scaling, base, size, context)
+    made = Rotary(tuple(steps)) if kind in _PLAIN else _KINDS[kind](described, steps)
+    if scaling.get("llama_4_scaling_beta"):  # from there on queries grow with the logarithm of their place
+        return dataclasses.replace(made, most=described.original)
+    return made
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,6 +160,7 @@ def _factors(source: Source, factors: Numbers, size: int) -> Numbers:
     return factors.astype(np.float64)
 
 
+_PLAIN = ("default", "none", "mrope")  # The last has places in pictures, too; in a text they are the same
 _KINDS = {
     **{"linear": _linear, "proportional": _proportional, "llama3": _llama3},
     **{"yarn": _yarn, "longrope": _longrope, "su": _longrope},

@@ -88,7 +88,7 @@ class Source(ABC):
 
     @abstractmethod
     def gate(self, default: str) -> str:
-        """The function of the gated MLP, as :class:`~dmlvk.language.architectures.Decoder` names it."""
+        """The function of the gated MLP, as :class:`~dmlvk.language.decoder.Decoder` names it."""
 
     @abstractmethod
     def attending(self, layers: int) -> list[bool]:

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from dmlvk.language.architectures import Decoder
+from dmlvk.language.decoder import Decoder
 from dmlvk.language.source import Source
 from dmlvk.language.weights import Matrix, Numbers
 

@@ -138,6 +138,46 @@ CASES |= {
         },
     ),
 }
+_GLM = {"head_dim": 32, "attention_bias": True}
+CASES |= {
+    "ministral": ("Ministral", {"sliding_window": 8, "head_dim": 16}),
+    "ministral3": (
+        "Ministral3",
+        {
+            "head_dim": 32,
+            "rope_parameters": {
+                **{"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0, "original_max_position_embeddings": 128},
+                **{"mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1},
+            },
+        },
+    ),
+    "qwen2_moe": ("Qwen2Moe", _SHARED),
+    "seed_oss": ("SeedOss", {"head_dim": 32}),
+    "ernie4_5": ("Ernie4_5", {"head_dim": 32, "use_bias": True}),
+    "olmo2": ("Olmo2", {}),
+    "olmo3": (
+        "Olmo3",
+        {
+            **{"num_hidden_layers": 4, "sliding_window": 8},
+            "rope_parameters": {
+                "full_attention": {
+                    **{"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0},
+                    "original_max_position_embeddings": 64,
+                },
+                "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+            },
+        },
+    ),
+    "exaone4": ("Exaone4", {"num_hidden_layers": 4, "sliding_window": 8}),
+    "glm4": ("Glm4", _GLM),
+    "glm4_moe": (
+        "Glm4Moe",
+        {
+            **{**_GLM, "use_qk_norm": True, "n_routed_experts": 6, "num_experts_per_tok": 3, "n_shared_experts": 2},
+            **{"moe_intermediate_size": 32, "routed_scaling_factor": 1.5, "num_mtp_layers": 0},
+        },
+    ),
+}
 CASES["yarn"][1]["rope_parameters"]["original_max_position_embeddings"] = 64
 
 
@@ -152,7 +192,7 @@ def initialize(model: Any, name: str) -> None:
             weights.normal_(0, 0.2 if weights.dim() == 1 else 1.5 * weights.shape[-1] ** -0.5)
             weights += float(is_norm and ("gemma" not in name or "gemma4" in name) and "bias" not in part)
         for part, buffer in model.named_buffers():
-            if part.endswith(("layer_scalar", "expert_bias")):
+            if part.endswith(("layer_scalar", "expert_bias", "e_score_correction_bias")):
                 buffer.uniform_(0.5, 1.5)
 
 
@@ -182,12 +222,13 @@ def write_hub_folder(name: str, folder: Path, data_type: str = "float32") -> Any
 _GGUF_NAMES = {
     **{"mistral": "llama", "mixtral": "llama", "gemma3_text": "gemma3"},
     **{"qwen3_moe": "qwen3moe", "gpt_oss": "gpt-oss", "gemma4_text": "gemma4", "lfm2_moe": "lfm2moe"},
+    **{"ministral": "llama", "olmo3": "olmo2", "qwen2_moe": "qwen2moe", "glm4_moe": "glm4moe"},
     **{"qwen3_next": "qwen3next", "qwen3_5_text": "qwen35", "qwen3_5_moe_text": "qwen35moe"},
 }
 
 
 _OF_CHOICES = (
-    *("sinks", "expert_bias", "feed_forward.gate.weight", "mlp.gate.weight"),
+    *("sinks", "expert_bias", "e_score_correction_bias", "feed_forward.gate.weight", "mlp.gate.weight"),
     *("router.weight", "router.bias", "router.layer.weight"),
 )
 _OF_GEMMA_4 = {
@@ -237,7 +278,8 @@ def write_gguf(
             _write_experts(writer, part, tensor, kind, is_in_turn=name == "gpt-oss")
             continue
         if part.endswith(_OF_CHOICES):
-            named = {"sinks": "attn_sinks.weight", "expert_bias": "exp_probs_b.bias"}
+            named = {"sinks": "attn_sinks.weight"}
+            named |= dict.fromkeys(("expert_bias", "e_score_correction_bias"), "exp_probs_b.bias")
             last = part.rpartition(".")[2]
             own = named.get(last, f"ffn_gate_inp.{last}")
             writer.add_tensor(f"blk.{part.split('.')[2]}.{own}", array)
@@ -262,7 +304,7 @@ def _write_fields(writer: gguf.GGUFWriter, config: Any, name: str) -> int:
         return _write_gemma4(writer, config)
     head = int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
     _write_sizes(writer, config, head)
-    if name == "lfm2moe":
+    if name in ("lfm2moe", "glm4moe"):
         _write_sigmoids(writer, config)
     return head
 
@@ -395,9 +437,9 @@ def _write_sizes(writer: gguf.GGUFWriter, config: Any, head: int) -> None:
         writer.add_expert_shared_feed_forward_length(config.shared_expert_intermediate_size)
     if getattr(config, "sliding_window", None):
         writer.add_sliding_window(config.sliding_window)
-    if config.model_type == "qwen2":
+    if config.model_type in ("qwen2", "olmo3", "exaone4"):
         kinds = [kind == "sliding_attention" for kind in config.layer_types]
-        writer.add_array("qwen2.attention.sliding_window_pattern", kinds)
+        writer.add_sliding_window_pattern(kinds)
     if getattr(config, "num_local_experts", 0):
         writer.add_expert_count(config.num_local_experts)
         writer.add_expert_used_count(config.num_experts_per_tok)
@@ -413,13 +455,20 @@ def _write_sizes(writer: gguf.GGUFWriter, config: Any, head: int) -> None:
 
 
 def _write_sigmoids(writer: gguf.GGUFWriter, config: Any) -> None:
-    """The fields of LFM2's mixture."""
-    writer.add_leading_dense_block_count(config.num_dense_layers)
+    """The fields of mixtures that are chosen by sigmoids."""
+    if config.model_type == "glm4_moe":
+        writer.add_leading_dense_block_count(config.first_k_dense_replace)
+        writer.add_expert_shared_count(config.n_shared_experts)
+        writer.add_expert_weights_norm(config.norm_topk_prob)
+        writer.add_expert_group_count(config.n_group)
+        writer.add_expert_group_used_count(config.topk_group)
+    else:
+        writer.add_leading_dense_block_count(config.num_dense_layers)
+        writer.add_expert_count(config.num_experts)
+        writer.add_expert_used_count(config.num_experts_per_tok)
+        writer.add_expert_feed_forward_length(config.moe_intermediate_size)
     writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
     writer.add_expert_weights_scale(config.routed_scaling_factor)
-    writer.add_expert_count(config.num_experts)
-    writer.add_expert_used_count(config.num_experts_per_tok)
-    writer.add_expert_feed_forward_length(config.moe_intermediate_size)
 
 
 def _write_rope(writer: gguf.GGUFWriter, model: Any, head: int) -> None:

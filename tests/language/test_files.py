@@ -97,14 +97,15 @@ def test_architectures_give_the_logits_and_tokens_of_transformers(tmp_path: Path
     torch = pytest.importorskip("torch")
     pytest.importorskip("transformers")
     reference = write_hub_folder(name, tmp_path, "bfloat16" if name == "llama" else "float32")
-    write_gguf(reference, tmp_path / "model.gguf")
+    if name != "ministral3":  # which is not read from GGUF
+        write_gguf(reference, tmp_path / "model.gguf")
     with torch.no_grad():
         expected = reference(torch.tensor([PROMPT])).logits[0, -1].numpy()
         tokens = reference.generate(
             torch.tensor([PROMPT]), max_new_tokens=8 if IS_QUICK else 64, do_sample=False, eos_token_id=None
         )
         tokens = tokens[0, len(PROMPT) :].tolist()
-    bits = []
+    bits = list[bytes]()
     for info in dml.list_devices():
         with LanguageModel(tmp_path, info.index, max_length=128) as model:
             logits = [model.logits(PROMPT).numpy(), model.logits(tokens[:1]).numpy()]
@@ -115,6 +116,8 @@ def test_architectures_give_the_logits_and_tokens_of_transformers(tmp_path: Path
             assert [int(step.argmax()) for step in steps] == tokens[1 : 1 + len(steps)]
             bits.append(np.concatenate(logits).tobytes())
     assert len(set(bits)) == 1
+    if name == "ministral3":
+        return
     with LanguageModel(tmp_path / "model.gguf", max_length=128) as model:
         np.testing.assert_allclose(model.logits(PROMPT).numpy()[0], expected, atol=1e-4)
 
@@ -195,18 +198,22 @@ def test_layers_that_guess_further_tokens_are_left_out(tmp_path: Path) -> None:
         assert model.logits(PROMPT[:5]).numpy().tobytes() == expected
 
 
+_VISION = {"num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
+_DEEP = {"depth": 1, "num_heads": 2, "out_hidden_size": 64}
 _PICTURES = {
-    "gemma3": {"num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 28, "patch_size": 14},
-    "qwen3_5": {"depth": 1, "num_heads": 2, "out_hidden_size": 64},
+    **{"Gemma3": ("gemma3", _VISION), "Mistral3": ("ministral3", _VISION)},
+    **{"Qwen2_5_VL": ("qwen2", _DEEP), "Qwen3VL": ("qwen3", _DEEP), "Qwen3_5": ("qwen3_5", _DEEP)},
 }
 
 
-@pytest.mark.parametrize(("name", "kind"), [("gemma3", "Gemma3"), ("qwen3_5", "Qwen3_5")])
-def test_of_a_model_for_pictures_the_part_for_text_is_run(tmp_path: Path, name: str, kind: str) -> None:
+@pytest.mark.parametrize("kind", _PICTURES)
+def test_of_a_model_for_pictures_the_part_for_text_is_run(tmp_path: Path, kind: str) -> None:
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
+    name, more = _PICTURES[kind]
     text = write_hub_folder(name, tmp_path).config.to_dict()
-    sizes = {"hidden_size": 32, "intermediate_size": 32} | _PICTURES[name]
+    text["rope_parameters"] |= {"mrope_section": [2, 3, 3]} if name == "qwen2" else {}
+    sizes = {"hidden_size": 32, "intermediate_size": 32} | more
     config = getattr(transformers, f"{kind}Config")(text_config=text, vision_config=sizes)
     reference = getattr(transformers, f"{kind}ForConditionalGeneration")(config).eval()
     reference.save_pretrained(tmp_path)
@@ -255,7 +262,7 @@ def write_folder(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("model_type", "mamba", "the architecture 'mamba' is not known; llama, mistral, qwen2"),
+        ("model_type", "mamba", "the architecture 'mamba' is not known; llama, mistral, ministral"),
         ("quantization_config", {"bits": 4}, "quant_method is None; fp8, gptq, awq"),
         ("anything_new", 3, "anything_new is 3"),
         ("hidden_act", "relu", "hidden_act is 'relu'; silu"),

@@ -373,8 +373,8 @@ def test_packed_matrices_are_multiplied_as_what_they_stand_for(tmp_path: Path, d
     if way in ("gptq", "gptq 8", "awq"):
         source = HubSource(tmp_path)
         made = DecoderGraph(source, decoder_of(source), io.BytesIO()).model()
-        parts = [f"model.layers.0.mlp.down_proj.{part}" for part in ("qweight", "qzeros", "scales")]
-        assert bytes_read(made, "blk.0.ffn_down.") <= 1.01 * sum(tensors[part].nbytes for part in parts)
+        names = [f"model.layers.0.mlp.down_proj.{part}" for part in ("qweight", "qzeros", "scales")]
+        assert bytes_read(made, "blk.0.ffn_down.") <= 1.01 * sum(tensors[name].nbytes for name in names)
     configure(tmp_path, packing | {"quant_method": "bitsandbytes"})
     with pytest.raises(dml.UnsupportedError, match="quant_method is 'bitsandbytes'; fp8, gptq, awq"):
         LanguageModel(tmp_path, device)
