@@ -10,13 +10,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import click
+import gguf
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
 from dmlvk.bench import comparisons
+from dmlvk.bench.comparisons.llama_cpp import write_unpacked
 from dmlvk.cli import cli
+from dmlvk.language import LanguageModel
+from tests.language.small_llama import write_llama
 
 
 def test_pages_name_commands_that_are_there() -> None:
@@ -128,3 +132,15 @@ def test_help_names_each_comparison_without_the_packages_that_it_needs(
     assert all(f"\n  {name} " in printed for name in comparisons.NAMES)
     with pytest.raises(click.UsageError, match="llama-cpp: needs the package gguf"):
         run("llama-cpp")
+
+
+def test_what_llama_cpp_reads_has_the_values_of_the_packed_file(tmp_path: Path) -> None:
+    write_llama(tmp_path / "packed.gguf", gguf.GGMLQuantizationType.Q4_0, gguf.GGMLQuantizationType.Q4_0)
+    write_unpacked(tmp_path / "packed.gguf", tmp_path / "plain.gguf")
+    tensors = gguf.GGUFReader(tmp_path / "plain.gguf").tensors
+    assert {tensor.tensor_type for tensor in tensors} == {gguf.GGMLQuantizationType.F32}
+    logits = []
+    for name in ("packed", "plain"):
+        with LanguageModel(tmp_path / f"{name}.gguf", max_length=8) as model:
+            logits.append(model.logits(model.encode("abc")).numpy())
+    np.testing.assert_allclose(*logits, atol=1e-5)

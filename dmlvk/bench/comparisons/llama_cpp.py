@@ -13,17 +13,31 @@ from typing import Any
 import click
 import gguf
 import numpy as np
+import numpy.typing as npt
 
 from dmlvk.bench.decoder_models import SIZES, DecoderSize
+from dmlvk.language import LanguageModel
 
 _BLOCK, _BLOCK_BYTES = 32, 18
 """Elements of a block of Q4_0, and its bytes: a FLOAT16 scale, and half a byte for each element."""
 
 _PATTERN_BYTES = 2**22
+
+_PROMPTS = (
+    *("The capital of France is", "Once upon a time, in a small village by the sea,", "def fibonacci(n):\n    "),
+    *("Die wichtigsten Städte Deutschlands sind", "1, 2, 3, 5, 8, 13,"),
+)
+_MOST_PROMPT = 64  # Tokens
+_LEAST_GAP = 1e-3  # Of what logits extend over, from which on the likeliest token must be the same
 _STRUCT_BYTES = 1024
 """More than llama.cpp's structures of parameters have: they are returned and passed by value, in memory."""
 
 _LAYERS_OFFSET = 16  # Of ``n_gpu_layers`` in ``llama_model_params``, behind two pointers
+
+_THREADS, _FUSED_ATTENTION, _CACHES = 28, 52, 104
+"""Offsets in ``llama_context_params``: two numbers of threads, one for attention, the data types of keys and values."""
+
+_HALF = 1  # FLOAT16, as caches have it where nobody says otherwise; 0 is FLOAT32
 
 _ALL_LAYERS = 999
 
@@ -35,6 +49,11 @@ class _Parameters(ctypes.Structure):
         """Writes numbers of 32 bits."""
         values = np.array(numbers, np.int32).view(np.uint8)
         self.contents[offset : offset + values.size] = values.tolist()
+
+    def numbers(self, offset: int, count: int) -> list[int]:
+        """Reads numbers of 32 bits."""
+        made: list[int] = np.frombuffer(bytes(self.contents), np.int32, count, offset).tolist()
+        return made
 
 
 class _LlamaBatch(ctypes.Structure):
@@ -98,9 +117,12 @@ class Llama:
         libraries: the folder with the libraries.
         places: tokens that there is room for.
         quiet: whether its messages are dropped.
+        is_wide: whether caches are FLOAT32, and attention is not fused; with one thread.
     """
 
-    def __init__(self, libraries: Path, model: Path, positions: int, *, quiet: bool = True) -> None:
+    def __init__(
+        self, libraries: Path, model: Path, positions: int, *, quiet: bool = True, is_wide: bool = False
+    ) -> None:
         ctypes.CDLL(str(libraries / "libggml-base.so"), mode=ctypes.RTLD_GLOBAL)
         ggml = ctypes.CDLL(_library(libraries, "libggml.*"), mode=ctypes.RTLD_GLOBAL)
         self._library = ctypes.CDLL(_library(libraries, "libllama.*"))
@@ -125,6 +147,12 @@ class Llama:
             raise SystemExit(f"{model}: llama.cpp cannot load it")
         of_context = self._function("llama_context_default_params", _Parameters)()
         of_context.put(0, positions, 512, 512)  # n_ctx, n_batch, n_ubatch
+        if is_wide:
+            if of_context.numbers(_CACHES, 2) != [_HALF, _HALF]:
+                raise SystemExit("llama.cpp's structure of a context's parameters is another one than v0.5.0 has")
+            of_context.put(_CACHES, 0, 0)
+            of_context.put(_FUSED_ATTENTION, 0)
+            of_context.put(_THREADS, 1, 1)
         self._context = opened(self._model, of_context)
         if not self._context:
             raise SystemExit(f"{model}: llama.cpp has no room for {positions} tokens")
@@ -147,6 +175,72 @@ class Llama:
         self._wait(self._context)
         float(self._logits(self._context, -1)[0])
         return (time.perf_counter() - start) * 1e3
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a text, with the one that begins it."""
+        pointer, number, flag = ctypes.c_void_p, ctypes.c_int32, ctypes.c_bool
+        encoded = self._function(
+            "llama_tokenize", number, pointer, ctypes.c_char_p, number, pointer, number, flag, flag
+        )
+        data = text.encode()
+        array = (number * (len(data) + 8))()
+        return list(array[: encoded(self._vocabulary(), data, len(data), array, len(array), True, True)])
+
+    def logits(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
+        """Those behind the last token."""
+        self.run(tokens)
+        count = self._function("llama_vocab_n_tokens", ctypes.c_int32, ctypes.c_void_p)(self._vocabulary())
+        return np.ctypeslib.as_array(self._logits(self._context, -1), (count,)).copy()
+
+    def _vocabulary(self) -> Any:
+        return self._function("llama_model_get_vocab", ctypes.c_void_p, ctypes.c_void_p)(self._model)
+
+
+def write_unpacked(path: Path, made: Path) -> None:
+    """Writes a GGUF file anew, with FLOAT32 weights of the same values."""
+    reader = gguf.GGUFReader(path)
+    writer = gguf.GGUFWriter(made, reader.fields["general.architecture"].contents())
+    for name, field in reader.fields.items():
+        if name != "general.architecture" and not name.startswith("GGUF."):
+            is_array = field.types[0] is gguf.GGUFValueType.ARRAY
+            writer.add_key_value(name, field.contents(), field.types[0], field.types[-1] if is_array else None)
+    for tensor in reader.tensors:
+        writer.add_tensor(tensor.name, gguf.dequantize(tensor.data, tensor.tensor_type).astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def compare_texts(libraries: Path, file: Path, tokens: int, folder: Path) -> bool:
+    """Prints dmlvk's likeliest tokens behind some prompts beside llama.cpp's, whose weights are FLOAT32 of one value.
+
+    Both read dmlvk's tokens. llama.cpp's kernels for packed weights round what these are multiplied by to 8 bits.
+
+    Returns:
+        Whether tokens are the same but where the two likeliest are nearer to each other than logits differ.
+    """
+    write_unpacked(file, folder / "unpacked.gguf")
+    llama = Llama(libraries, folder / "unpacked.gguf", _MOST_PROMPT + tokens, is_wide=True)
+    is_same = True
+    with LanguageModel(file, max_length=_MOST_PROMPT + tokens) as model:
+        for prompt in _PROMPTS:
+            read = llama.encode(prompt)
+            is_same &= read == model.encode(prompt, is_whole=True)
+            llama.clear()
+            model.keep([])
+            made, off, others = list[int](), 0.0, list[str]()
+            for _ in range(tokens):
+                theirs, ours = llama.logits(read), model.logits(read).numpy()[0]
+                read = [int(ours.argmax())]
+                made += read
+                off = max(off, float(np.abs(theirs - ours).max()))
+                if (gap := float(ours.max() - ours[theirs.argmax()])) > 0:
+                    others.append(f"token {len(made)}, {gap:.1e} below")
+                    is_same &= gap < _LEAST_GAP * float(np.ptp(ours))
+            print(f"{prompt!r} {model.decode(made)!r}")
+            print(f"    logits differ by {off:.1e} of {np.ptp(ours):.0f} at most; other tokens: {others or 'none'}")
+    return is_same
 
 
 def _library(folder: Path, pattern: str) -> str:
@@ -177,9 +271,22 @@ def _numbers(_: click.Context, __: click.Parameter, text: str) -> list[int]:
 @click.option("-p", "--prompts", default="512", show_default=True, callback=_numbers, help="Tokens, at most 512.")
 @click.option("-n", "--tokens", type=click.IntRange(5), default=64, show_default=True, help="For medians.")
 @click.option("--folder", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Where models are kept.")
+@click.option(
+    "--text",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A GGUF file whose likeliest tokens are compared instead; exits with 1 where they are others.",
+)
 @click.option("--loud", is_flag=True, help="Show llama.cpp's messages: which device it takes.")
 def command(
-    libraries: Path, size: str, lengths: list[int], prompts: list[int], tokens: int, folder: Path | None, loud: bool
+    libraries: Path,
+    size: str,
+    lengths: list[int],
+    prompts: list[int],
+    tokens: int,
+    folder: Path | None,
+    file: Path | None,
+    loud: bool,
 ) -> None:
     """Time llama.cpp with random weights of four bits (GGUF's Q4_0); dmlvk bench decoder times dmlvk on the same sizes.
 
@@ -189,6 +296,8 @@ def command(
     """
     positions = max(max(lengths) + tokens + 16, *prompts)
     with tempfile.TemporaryDirectory() as temporary:
+        if file is not None:
+            raise SystemExit(not compare_texts(libraries, file, tokens, Path(temporary)))
         file = (folder or Path(temporary)) / f"{size}-{positions}.gguf"
         if not file.is_file():
             write_model(file, SIZES[size], positions)
