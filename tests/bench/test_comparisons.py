@@ -17,7 +17,7 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.bench import comparisons
-from dmlvk.bench.comparisons.llama_cpp import write_unpacked
+from dmlvk.bench.comparisons import llama_cpp
 from dmlvk.cli import cli
 from dmlvk.language import LanguageModel
 from tests.language.small_llama import write_llama
@@ -127,6 +127,7 @@ def test_help_names_each_comparison_without_the_packages_that_it_needs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "gguf", None)
+    monkeypatch.delitem(sys.modules, llama_cpp.__name__)
     run("--help")
     printed = capsys.readouterr().out
     assert all(f"\n  {name} " in printed for name in comparisons.NAMES)
@@ -136,11 +137,13 @@ def test_help_names_each_comparison_without_the_packages_that_it_needs(
 
 def test_what_llama_cpp_reads_has_the_values_of_the_packed_file(tmp_path: Path) -> None:
     write_llama(tmp_path / "packed.gguf", gguf.GGMLQuantizationType.Q4_0, gguf.GGMLQuantizationType.Q4_0)
-    write_unpacked(tmp_path / "packed.gguf", tmp_path / "plain.gguf")
+    llama_cpp.write_unpacked(tmp_path / "packed.gguf", tmp_path / "plain.gguf")
     tensors = gguf.GGUFReader(tmp_path / "plain.gguf").tensors
     assert {tensor.tensor_type for tensor in tensors} == {gguf.GGMLQuantizationType.F32}
-    logits = []
-    for name in ("packed", "plain"):
-        with LanguageModel(tmp_path / f"{name}.gguf", max_length=8) as model:
-            logits.append(model.logits(model.encode("abc")).numpy())
-    np.testing.assert_allclose(*logits, atol=1e-5)
+    packed, plain = (logits_of(tmp_path / f"{name}.gguf") for name in ("packed", "plain"))
+    np.testing.assert_allclose(packed, plain, atol=1e-5)
+
+
+def logits_of(path: Path) -> npt.NDArray[Any]:
+    with LanguageModel(path, max_length=8) as model:
+        return model.logits(model.encode("abc")).numpy()
