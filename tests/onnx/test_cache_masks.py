@@ -1,8 +1,7 @@
-"""Masks, windows, integers and joins of caches: one plan for all lengths, and what ONNX Runtime's caches hold."""
+"""Masks, windows and joins of caches: one plan for all lengths, and the bits of each length alone."""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -215,19 +214,10 @@ _WIDTHS = {"q": _HEADS * _SIZE, "k": _KEY_HEADS * _SIZE, "v": _KEY_HEADS * _SIZE
 
 _OUTPUTS = ["y", *PRESENTS]
 
-_MORE = ("", "bias", "", "k_scale", "v_scale", "", "", "counts")  # Names of inputs behind the angles
-
 
 def _angles(rng: np.random.Generator) -> dict[str, Array]:
     angles = rng.standard_normal((_POSITIONS, _SIZE // 2))
     return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
-
-
-def _inputs(element: int = TensorProto.FLOAT, line: int = _SIZE) -> dict[str, Any]:
-    """Of open sizes; caches of an element type, in lines."""
-    inputs: dict[str, Any] = {name: ["batch", "tokens", width] for name, width in _WIDTHS.items()}
-    inputs |= dict.fromkeys(CACHES, (element, ["batch", _KEY_HEADS, "rows", line]))
-    return inputs | {"ends": (TensorProto.INT32, ["batch"]), "total": (TensorProto.INT32, [1])}
 
 
 def _attention(inputs: list[str], **attributes: Any) -> onnx.NodeProto:
@@ -237,7 +227,10 @@ def _attention(inputs: list[str], **attributes: Any) -> onnx.NodeProto:
 
 
 def _model(nodes: list[onnx.NodeProto], constants: dict[str, Array]) -> onnx.ModelProto:
-    return models.model(nodes, _inputs(), _OUTPUTS, constants)
+    inputs: dict[str, Any] = {name: ["batch", "tokens", width] for name, width in _WIDTHS.items()}
+    inputs |= dict.fromkeys(CACHES, ("batch", _KEY_HEADS, "rows", _SIZE))
+    inputs |= {"ends": (TensorProto.INT32, ["batch"]), "total": (TensorProto.INT32, [1])}
+    return models.model(nodes, inputs, _OUTPUTS, constants)
 
 
 def _feed(rng: np.random.Generator, batch: int, tokens: int, rows: int, ends: list[int]) -> dict[str, Array]:
@@ -245,109 +238,6 @@ def _feed(rng: np.random.Generator, batch: int, tokens: int, rows: int, ends: li
     sizes |= dict.fromkeys(CACHES, (batch, _KEY_HEADS, rows, _SIZE))
     feed: dict[str, Array] = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in sizes.items()}
     return feed | {"ends": np.array(ends, np.int32), "total": np.array([max(ends) + 1], np.int32)}
-
-
-@dataclasses.dataclass(frozen=True)
-class Kind:
-    more: tuple[str, ...] = ()  # further inputs, of :data:`_MORE`
-    window: int = 0  # keys that a query sees; 0: all
-    capacity: int = 24  # rows of caches; 0: they grow
-    bits: int = 0  # of integers in caches; 0: they are floats
-    scaled: str = "PER_TENSOR"  # what has a scale
-
-    def model(self, rng: np.random.Generator, **changes: Any) -> onnx.ModelProto:
-        """The node, with angles and scales; ``changes`` are other attributes."""
-        attributes: dict[str, Any] = {}
-        if self.window:
-            attributes = {"local_window_size": self.window, "sliding_window_cache": 1}
-        inputs, constants, more = _inputs(), _angles(rng), self.more
-        if self.bits:
-            attributes |= {"k_quant_type": self.scaled, "v_quant_type": self.scaled, "kv_cache_bit_width": self.bits}
-            more = (*more, "k_scale", "v_scale")
-            scale = rng.uniform(1, 3, (2, 1 if self.scaled == "PER_TENSOR" else _KEY_HEADS * _SIZE))
-            scale = scale.astype(np.float32) / (64 if self.bits == 8 else 4)
-            constants |= {"k_scale": scale[0], "v_scale": scale[1]}
-            element = TensorProto.INT8 if self.bits == 8 else TensorProto.UINT8
-            inputs = _inputs(element, _SIZE * self.bits // 8)
-        node = _attention(["q", "k", "v"], **(attributes | changes))
-        node.input.extend(name if name in more else "" for name in _MORE)
-        infos = {"bias": [1, 1, "tokens", "all"], "counts": (TensorProto.INT32, ["batch"])}
-        inputs |= {name: info for name, info in infos.items() if name in more}
-        return models.model([node], inputs, _OUTPUTS, constants)
-
-    def feeds(self, rng: np.random.Generator, parts: list[list[int]]) -> list[dict[str, Array]]:
-        """Tokens of sequences, part by part; the first part's caches are those before it."""
-        feeds, totals = [], np.zeros(len(parts[0]), np.int32)
-        for part in parts:
-            totals += np.array(part, np.int32)
-            feed = _feed(rng, len(part), max(part), self.capacity, [int(total) - 1 for total in totals])
-            if "counts" in self.more:
-                feed["total"] = np.maximum(feed["total"], self.capacity)
-                feed["counts"] = np.array(part, np.int32)
-            if "bias" in self.more:
-                feed["bias"] = rng.standard_normal((1, 1, max(part), int(feed["total"][0]))).astype(np.float32)
-            if self.bits:
-                dtype = np.int8 if self.bits == 8 else np.uint8
-                feed |= {n: np.zeros((*feed[n].shape[:3], _SIZE * self.bits // 8), dtype) for n in CACHES}
-            feeds.append(feed)
-        return feeds
-
-    def rows(self, total: int) -> int:
-        """How many keys stay, by taking tokens one by one: where one is too many, all but the window go."""
-        rows = 0
-        for _ in range(total):
-            rows = self.window if self.window and rows == self.capacity else rows + 1
-        return rows
-
-
-_KINDS = {
-    **{f"window {window} of {rows}": Kind((), window, rows) for window, rows in ((4, 4), (4, 7), (1, 3), (6, 6))},
-    **{
-        f"{bits} bits {scaled} {capacity}": Kind((), 0, capacity, bits, scaled)
-        for bits in (8, 4)
-        for scaled in ("PER_TENSOR", "PER_CHANNEL")
-        for capacity in (0, 24)
-    },
-    "int8 in a window": Kind((), 4, 6, 8),
-    "a bias": Kind(("bias",), 4, 6),
-    "tokens that fill up": Kind(("counts",), 0, 40),
-    "tokens that fill up, in a window": Kind(("counts",), 4, 6),
-    "tokens that fill up, a bias": Kind(("counts", "bias"), 0, 40),
-    "tokens that fill up, int8 in a window": Kind(("counts",), 4, 6, 8),
-}
-
-
-@pytest.mark.parametrize("name", _KINDS)
-def test_caches_hold_what_onnx_runtimes_do_wherever_they_lie(any_device: dml.Device, name: str) -> None:
-    kind, rng = _KINDS[name], np.random.default_rng(len(name))
-    model = kind.model(rng)
-    ours, theirs = ort.InferenceSession(model, device=any_device, strict=True), models.onnx_runtime(model)
-    parts = [[5], [1], [1], [1], [3], [1], [9]]
-    if "counts" in kind.more:
-        parts = [[5, 3], [1, 1], [2, 4], [0, 1], [1, 1]]
-    feeds = kind.feeds(rng, parts)
-    caches = {cache: feeds[0][cache] for cache in CACHES}
-    there = {cache: ort.OrtValue.ortvalue_from_numpy(array, "dml") for cache, array in caches.items()}
-    totals = np.zeros(len(parts[0]), np.int32)
-    for part, feed in zip(parts, feeds, strict=True):
-        totals += np.array(part, np.int32)
-        found, expected = ours.run(None, feed | caches), theirs.run(None, feed | caches)
-        caches = dict(zip(CACHES, found[1:], strict=True))
-        if kind.capacity:
-            others = {each: array for each, array in feed.items() if each not in CACHES}
-            binding = bound(ours, others, there, are_shared=True)
-            binding.run()
-            on_device = binding.get_outputs()[0].numpy()
-        for number, own in enumerate(part):
-            np.testing.assert_allclose(found[0][number, :own], expected[0][number, :own], rtol=1e-4, atol=1e-5)
-            assert not kind.capacity or on_device[number, :own].tobytes() == found[0][number, :own].tobytes()
-            rows = kind.rows(int(totals[number]))
-            for a, b in zip(found[1:], expected[1:], strict=True):
-                assert a.shape == b.shape
-                np.testing.assert_allclose(a[number, :, :rows], b[number, :, :rows], rtol=1e-4, atol=1e-5)
-            for cache in CACHES if kind.capacity else ():
-                bits = there[cache].numpy()[number, :, :rows].tobytes()
-                assert bits == caches[cache][number, :, :rows].tobytes(), cache
 
 
 @pytest.mark.parametrize(
@@ -358,8 +248,12 @@ def test_caches_hold_what_onnx_runtimes_do_wherever_they_lie(any_device: dml.Dev
     ],
 )
 def test_contradictions_are_named(device: dml.Device, change: dict[str, Any], message: str) -> None:
-    rng, kind = np.random.default_rng(1), Kind(bits=8)
-    model, (feed,) = kind.model(rng, **change), kind.feeds(rng, [[5]])
+    quantized = {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR", "kv_cache_bit_width": 8}
+    node = _attention(["q", "k", "v"], **(quantized | change))
+    node.input.extend(["", "", "", "scale", "scale"])
+    feed = _feed(np.random.default_rng(1), 1, 5, 24, [4])
+    feed |= {cache: feed[cache].astype(np.int8) for cache in CACHES} | {"scale": np.ones(1, np.float32)}
+    model = models.model([node], feed, _OUTPUTS, _angles(np.random.default_rng(2)))
     with pytest.raises(dml.DmlError, match=message):
         ort.InferenceSession(model, device=device, strict=True).run(None, feed)
 
