@@ -35,7 +35,7 @@ from dmlvk.torch.devices import check_options, device_for
 from dmlvk.torch.host_nodes import is_on_host, put_numbers_on_host, put_on_host
 from dmlvk.torch.lowering import LOWERINGS, NotLowered, has_lowering, name_of
 from dmlvk.torch.parts import DevicePart
-from dmlvk.torch.refusals import leave_refusals
+from dmlvk.torch.refusals import has_refusals, unless_refused
 from dmlvk.torch.residency import Residency
 from dmlvk.torch.sizes import NoNumber, depends_on_data
 from dmlvk.torch.support import NOT_LOWERED
@@ -154,7 +154,7 @@ def backend(
         bw_compiler=compilers[_Kind.BACKWARD],
         inference_compiler=compilers[_Kind.INFERENCE],
         partition_fn=_forward_and_backward,
-        decompositions=decompositions(),
+        decompositions=unless_refused(decompositions()),
     )
     try:
         with sdpa_kernel(SDPBackend.MATH):  # attention as products and a softmax, which have gradients
@@ -240,6 +240,8 @@ def _compiled(options: dict[str, Any], kind: _Kind, module: GraphModule, example
             f"dmlvk.torch: the options device and arithmetic are for tensors of the CPU; got {options} with tensors on "
             f"{NAME}, whose device torch.{NAME}.use chooses"
         )
+    if has_refusals(module):
+        return _boxed(module)
     setting = _CompilerSetting(None if is_recorded else device_for(options))
     metadata = getattr(TracingContext.try_get(), "fw_metadata", None)
     if metadata is not None and kind is not _Kind.BACKWARD:
@@ -335,7 +337,6 @@ def _in_parts(setting: _CompilerSetting, module: GraphModule) -> Callable[..., A
     module = GraphModule(module, _copied(module.graph))
     views = setting.views | _with_gaps(module) if setting.device is None else setting.views
     share_memory_of_results(module, views, all_results=setting.shares_memory)
-    leave_refusals(module)
     put_numbers_on_host(module)
     while True:
         copy = GraphModule(module, _copied(module.graph))

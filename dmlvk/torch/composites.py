@@ -173,7 +173,8 @@ _STEPS = 8
 
 def _gcd(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """By Euclid, some steps before one number is read that says whether there are others."""
-    x, other = torch.broadcast_tensors(x.abs(), other.abs())
+    dtype = torch.result_type(x, other)
+    x, other = torch.broadcast_tensors(x.to(dtype).abs(), other.to(dtype).abs())
     while x.numel() and bool((other != 0).any()):
         for _ in range(_STEPS):
             rest = torch.remainder(x, torch.where(other == 0, 1, other))

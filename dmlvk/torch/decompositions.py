@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -13,7 +12,6 @@ from torch.nn import functional
 from dmlvk.torch.activations import ACTIVATIONS, LOWERED
 from dmlvk.torch.empties import EMPTIES
 from dmlvk.torch.lowering import LOWERINGS, name_of_operator
-from dmlvk.torch.refusals import is_checked, is_refused
 from dmlvk.torch.resampled import RESAMPLED
 from dmlvk.torch.special import SPECIAL
 
@@ -126,17 +124,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     }
     for kept in (*_KEPT, *_OF_TRACING):
         found.pop(kept, None)
-    return {operator: _unless_refused(operator, function) for operator, function in found.items()}
-
-
-def _unless_refused(operator: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Leaves an operator as it is where PyTorch refuses the types."""
-
-    @functools.wraps(function)
-    def decomposed(*args: Any, **kwargs: Any) -> Any:
-        return NotImplemented if is_refused(operator, args, kwargs) else function(*args, **kwargs)
-
-    return decomposed if is_checked(operator) else function
+    return found
 
 
 def _where_unequal(operator: Any, is_lowered: Callable[..., bool]) -> Callable[..., Any]:

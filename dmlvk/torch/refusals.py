@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch.fx import GraphModule, Node
+from torch.fx import GraphModule, Node, traceback
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
-from dmlvk.torch.host_nodes import put_on_host
-
-_CHECKED = frozenset(("argmax", "argmin", "isin", "rsub"))
+_CHECKED = {
+    "argmax", "argmin", "isin", "rsub", "index_add", "index_copy", "index_put", "put", "masked_scatter", "huber_loss",
+    "dist", "mm", "mv", "bmm", "dot", "vdot", "addmm", "addmv", "addbmm", "baddbmm",
+}  # fmt: skip
 """Operators that are asked for, beside those that compute each element alone."""
 
 _MOST_ANSWERS = 4096  # Those not used for longest go first
 
 
 @functools.cache
-def is_checked(operator: Any) -> bool:
+def _is_checked(operator: Any) -> bool:
+    """Whether single elements tell of what types an operator computes nothing."""
     if not isinstance(operator, torch._ops.OpOverload) or operator.namespace != "aten" or operator._schema.is_mutable:
         return False
     is_alone = torch.Tag.pointwise in operator.tags or operator._schema.name.removeprefix("aten::") in _CHECKED
@@ -33,7 +36,7 @@ def is_refused(operator: Any, args: Any, kwargs: Any) -> bool:
         args: positional ones, with tensors or nodes of them.
         kwargs: named ones.
     """
-    if not is_checked(operator):
+    if not _is_checked(operator):
         return False
     leaves, places = tree_flatten((args, kwargs))
     kinds = tuple(map(_kind, leaves))
@@ -55,25 +58,50 @@ def _kind(item: Any) -> tuple[Any, Any]:
 
 @functools.lru_cache(_MOST_ANSWERS)
 def _refuses(operator: Any, kinds: tuple[Any, ...], places: TreeSpec) -> bool:
+    fill = 1 if torch.Tag.pointwise in operator.tags else 0  # a divisor, or a place
     with _disable_current_modes(), torch._C._DisableAutocast(), torch.no_grad():
         single = [
-            torch.ones((1,) * value, dtype=kind, device="cpu") if isinstance(kind, torch.dtype) else value
+            torch.full((1,) * value, fill, dtype=kind, device="cpu") if isinstance(kind, torch.dtype) else value
             for kind, value in kinds
         ]
         args, kwargs = tree_unflatten(single, places)
         try:
             operator(*args, **kwargs)
-        except (RuntimeError, TypeError) as error:
+        except (RuntimeError, IndexError, TypeError) as error:
             return "not implemented for" not in str(error)  # else what the CPU lacks
     return False
 
 
-def leave_refusals(module: GraphModule) -> None:
-    """Leaves nodes of types that PyTorch refuses to it: it says so when they are computed.
+def has_refusals(module: GraphModule) -> bool:
+    """Whether a graph ends in an error of PyTorch's, since it refuses types of a node.
 
-    Args:
-        module: a graph of ATen's operators, which is changed.
+    What a decomposition computes of other types is its own matter.
     """
-    for node in module.graph.nodes:
-        if node.op == "call_function" and is_refused(node.target, node.args, node.kwargs):
-            put_on_host(node)
+    return any(
+        node.op == "call_function"
+        and _is_of(node.meta, node.target)
+        and is_refused(node.target, node.args, node.kwargs)
+        for node in module.graph.nodes
+    )
+
+
+def _is_of(meta: Mapping[str, Any], operator: Any) -> bool:
+    """Whether a program called an operator itself; a copied graph has copies of operators."""
+    return str(meta.get("original_aten") or operator) == str(operator)
+
+
+def unless_refused(decompositions: dict[Any, Callable[..., Any]]) -> dict[Any, Callable[..., Any]]:
+    """Has operators that a program calls left as they are where PyTorch refuses the types."""
+
+    def kept(operator: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def decomposed(*args: Any, **kwargs: Any) -> Any:
+            is_own = _is_of(traceback.get_current_meta(), operator)
+            return NotImplemented if is_own and is_refused(operator, args, kwargs) else function(*args, **kwargs)
+
+        return decomposed
+
+    return {
+        operator: kept(operator, function) if _is_checked(operator) else function
+        for operator, function in decompositions.items()
+    }

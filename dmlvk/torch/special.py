@@ -201,8 +201,13 @@ def _nanmedian(x: torch.Tensor) -> torch.Tensor:
     return made
 
 
-@in_float32
 def _hypot(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    dtype = torch.result_type(a, b)
+    return _length(a.to(dtype), b.to(dtype))
+
+
+@in_float32
+def _length(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     larger, smaller = torch.maximum(a.abs(), b.abs()), torch.minimum(a.abs(), b.abs())
     share = torch.where(larger == smaller, 1.0, smaller / larger)
     made = torch.where(larger == 0, 0.0, larger * torch.sqrt(1 + share * share))

@@ -147,6 +147,10 @@ REFUSED: dict[str, Callable[[Any, Any], Any]] = {
     "heaviside": torch.heaviside,
     "lerp": lambda x, y: torch.lerp(x, y, 0.5),
     "lerp by a tensor": lambda x, y: torch.lerp(x, x, y),
+    "index_put": lambda x, y: torch.index_put(x, (y.new_zeros(3, dtype=torch.int64),), y),
+    "index_copy": lambda x, y: torch.index_copy(x, 0, y.new_zeros(3, dtype=torch.int64), y),
+    "masked_scatter": lambda x, y: torch.masked_scatter(x, x > 0, y),
+    "mm": lambda x, y: torch.mm(x[None], y[:, None]),
     "alpha": lambda x, y: torch.add(x, y, alpha=1.5),
 }
 
@@ -176,3 +180,30 @@ def test_types_that_pytorch_refuses_are_refused_in_its_words(name: str, on: str,
     for inputs in refused[:2]:
         assert isinstance(outcome(compiled, *inputs), RuntimeError)
     assert refused
+
+
+MIXED: dict[str, Callable[[Any, Any], Any]] = {
+    "hypot": torch.hypot,
+    "gcd": torch.gcd,
+    "index_fill": lambda x, y: torch.index_fill(x, 0, y.new_zeros(1, dtype=torch.int64), y[0]),
+    "hardtanh": lambda x, y: functional.hardtanh(x),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_mixed_types_have_results_of_the_type_that_pytorch_gives(name: str, strict: str, device: dml.Device) -> None:
+    program, number = MIXED[name], torch.tensor([3, 1, 4])
+    types = (torch.bool, torch.int64, torch.float16, torch.float32)
+    computed = 0
+    for first, second in itertools.product(types, types):
+        inputs = number.to(first), number.flip(0).to(second)
+        try:
+            wanted = program(*inputs)
+        except RuntimeError:
+            continue
+        computed += 1
+        torch.testing.assert_close(program(*(one.to(strict) for one in inputs)).cpu(), wanted)
+        if computed == 2:
+            compiled = torch.compile(program, backend="dmlvk", options={"device": device})
+            torch.testing.assert_close(compiled(*inputs), wanted)
+    assert computed

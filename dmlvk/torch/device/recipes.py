@@ -68,9 +68,6 @@ _CONSTANTS = frozenset((0.0, 0.5, 1.0, 2.0, -0.5, -1.0, -2.0, math.inf, -math.in
 _PYTORCH_LOG = logging.getLogger("torch._subclasses.fake_tensor")
 _PACKAGE = str(Path(__file__).parents[2])
 
-_OF_ONE_TYPE = frozenset(f"{name}.default" for name in ("mm", "mv", "bmm", "dot", "vdot", "addmm", "addmv", "baddbmm"))
-"""Products whose operands must have one type: the CPU refuses others, and says so."""
-
 _OF_SOME = ("max.dim", "min.dim", "argmax.default", "argmin.default", "median.dim", "mode.default", "aminmax.default")
 """Those that give an element of those along an axis."""
 
@@ -366,9 +363,6 @@ class Family:
         return made, False
 
     def _module(self, numbers: tuple[float, ...]) -> GraphModule:
-        types = {one.dtype for one in self._tensors}
-        if len(types) > 1 and name_of_operator(self._operator) in _OF_ONE_TYPE:
-            raise NotLowered(f"operands of {' and '.join(sorted(map(str, types)))}")
         if self._has_empties and isinstance(self._operator, torch._ops.OpOverload):
             _check_axis(self._operator, self._tensors, self._arguments)
         if not self._is_single:

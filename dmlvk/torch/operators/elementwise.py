@@ -202,7 +202,7 @@ def _with_nan(context: Context, made: Expression, *operands: Any) -> Expression:
     return made
 
 
-@lowers("clamp.default", "clamp.Tensor", "hardtanh.default")
+@lowers("clamp.default", "clamp.Tensor")
 def clamp(context: Context, x: Expression, min: Any = None, max: Any = None) -> Expression:
     """Between two bounds; NaN stays, and a bound that is one makes one."""
     made = context.tensor(x)
@@ -213,6 +213,11 @@ def clamp(context: Context, x: Expression, min: Any = None, max: Any = None) -> 
     if max is not None:
         made = F.min(made, context.tensor(max))
     return _with_nan(context, made, x, min, max)
+
+
+@lowers("hardtanh.default")
+def hardtanh(context: Context, x: Expression, min_val: Any = -1, max_val: Any = 1) -> Expression:
+    return clamp(context, x, context.stored(min_val), context.stored(max_val))
 
 
 @lowers("clamp_min.default", "clamp_min.Tensor")
