@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -187,3 +189,38 @@ def test_what_finds_no_memory_keeps_nothing_else_from_being_computed(
     assert (small + x).sum().item() == 24
     with pytest.raises(dml.OutOfMemoryError, match=r"\[1099511627776\] needs 4398046511104 bytes"):
         torch.empty(2**40, device=strict)
+
+
+_INTERRUPTED = """
+import _thread, random, threading, time
+import torch
+import dmlvk.torch
+
+model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh(), torch.nn.LayerNorm(8)).to("dmlvk")
+x = torch.ones(4, 8, device="dmlvk")
+count, is_on = 0, threading.Event()
+
+def interrupt():
+    while True:
+        is_on.wait()
+        time.sleep(random.random() * 0.005)
+        _thread.interrupt_main()
+        is_on.clear()
+
+threading.Thread(target=interrupt, daemon=True).start()
+for _ in range(150):
+    end = time.time() + 1
+    try:
+        is_on.set()
+        while time.time() < end:  # Python drops one that comes in a finalizer
+            model(x).sum().backward()
+    except KeyboardInterrupt:
+        count += 1
+print(count)
+"""
+
+
+def test_interrupts_at_any_time_are_raised_and_end_no_process() -> None:
+    done = subprocess.run([sys.executable, "-c", _INTERRUPTED], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout) > 100

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import _thread
 import functools
 import logging
+import signal
 import sys
+import threading
+import time
+from types import FrameType
 from typing import Any
 
 import torch
+from torch._dynamo.eval_frame import skip_code
 from torch.utils import backend_registration
 
 from dmlvk.errors import UnsupportedError
@@ -93,8 +99,43 @@ class _Hooks(torch._C._acc.PrivateUse1Hooks):  # type: ignore[name-defined,misc]
 
 
 class _Guard(torch._C._acc.DeviceGuard):  # type: ignore[name-defined,misc]  # PyTorch's own
-    # No function of Python: PyTorch asks where no exception may be raised, and an interrupt would end the process.
-    type_ = staticmethod(functools.partial(getattr, torch._C._autograd.DeviceType, "PrivateUse1"))
+    """Says which type the device is of, where PyTorch allows no exception: an interrupt would end the process.
+
+    Between the look at the attribute and the call PyTorch has Python's handlers of signals run.
+    """
+
+    _type = torch._C._autograd.DeviceType.PrivateUse1
+    is_asked = False  # by the main thread, which alone is interrupted
+
+    @property
+    def type_(self) -> Any:
+        if threading.get_ident() == _MAIN:
+            _Guard.is_asked = True
+        return self._answer
+
+    def _answer(self) -> Any:
+        if threading.get_ident() == _MAIN:
+            _Guard.is_asked = False
+        return self._type
+
+
+_DEFERRED = 1e-3  # Seconds
+_MAIN = threading.main_thread().ident
+_interrupted = signal.default_int_handler
+_CODES = (_Guard.type_.fget.__code__, _Guard._answer.__code__)  # type: ignore[union-attr]
+
+
+def _interrupt_later(number: int, frame: FrameType | None) -> None:
+    """Interrupts as Python does, but not while PyTorch asks what the device is."""
+    if _Guard.is_asked or (frame is not None and frame.f_code in _CODES):
+        _thread.start_new_thread(_interrupt, (number,))
+    else:
+        _interrupted(number, frame)
+
+
+def _interrupt(number: int) -> None:
+    time.sleep(_DEFERRED)
+    _thread.interrupt_main(number)
 
 
 def register() -> bool:
@@ -120,6 +161,11 @@ def register() -> bool:
     autocast.register(library, rest)
     memory.register(library)
     _libraries.extend((library, rest))
+    if threading.get_ident() == _MAIN and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        for code in _CODES:
+            skip_code(code)  # which TorchDynamo would compile
+        signal.signal(signal.SIGINT, _interrupt_later)
+        signal.default_int_handler = _interrupt_later  # by which programs tell whether there is a handler of their own
     torch.serialization.register_package(15, _tag, _restored)
     _help_pytorch()
     steps.register()
