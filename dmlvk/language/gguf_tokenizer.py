@@ -53,6 +53,10 @@ _OF_PIECES = ("llama", "gemma4")  # Kinds of tokenizers of SentencePiece's piece
 
 _SPACE = "\u2581"  # What stands for a space in SentencePiece's tokens
 
+PREFIX = "tokenizer.ggml.prefix_scheme"
+"""A field that no GGUF file has: where transformers puts a space in front of what has none, ``"first"`` or
+``"always"``, of a text or of each part between added tokens."""
+
 _LONGEST_PIECE = 512
 """Characters of a piece that is a merge of others: a file of a few bytes more cannot ask for the square of them."""
 
@@ -185,13 +189,17 @@ class GgufTokenizer:
         to_spaces: dict[str, object] = {"type": "Replace", "pattern": {"String": _SPACE}, "content": " "}
         decoders: list[dict[str, object]] = [to_spaces, {"type": "ByteFallback"}, {"type": "Fuse"}]
         normalizers: list[dict[str, object]] = [{"type": "Replace", "pattern": {"String": " "}, "content": _SPACE}]
+        scheme, before = self.source.fields.get(PREFIX), None
         if has_prefix:
-            normalizers.insert(0, {"type": "Prepend", "prepend": _SPACE})
+            if scheme in ("first", "always"):
+                before = {"type": "Metaspace", "replacement": _SPACE, "prepend_scheme": scheme, "split": False}
+            else:
+                normalizers.insert(0, {"type": "Prepend", "prepend": _SPACE})
             decoders.append({"type": "Strip", "content": " ", "start": 1, "stop": 0})
         unknown = self.source.whole("tokenizer.ggml.unknown_token_id", 0, least=0, most=len(self.tokens) - 1)
         return {
             "normalizer": {"type": "Sequence", "normalizers": normalizers},
-            "pre_tokenizer": None,
+            "pre_tokenizer": before,
             "decoder": {"type": "Sequence", "decoders": decoders},
             "model": {
                 "type": "BPE",

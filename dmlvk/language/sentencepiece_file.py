@@ -18,11 +18,12 @@ from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[impor
 from dmlvk.errors import ModelFileError, UnsupportedError
 from dmlvk.language.folder import JsonMembers, read_json
 from dmlvk.language.gguf_file import GgufFile
+from dmlvk.language.gguf_tokenizer import PREFIX
 from dmlvk.support.files import read_bytes
 
 _PIECES, _TRAINER, _NORMALIZER = 1, 2, 3
-_KIND, _NUMBERS = 3, {"unknown": 40, "bos": 41, "eos": 42, "padding": 43}  # In the part of the trainer
-_CHARACTERS, _PREFIX, _SPACES = 2, 3, 4  # In the part of the normalizer
+_KIND, _SUFFIX, _NUMBERS = 3, 24, {"unknown": 40, "bos": 41, "eos": 42, "padding": 43}  # In the part of the trainer
+_CHARACTERS, _PREFIX, _SPACES, _MARKS = 2, 3, 4, 5  # In the part of the normalizer
 _MERGES = 2  # The kind that merges pieces, in the order of their scores
 _CONTROL, _DEFINED = 3, 4  # Types of pieces that stand for no text, and of those that are found before all others
 
@@ -60,6 +61,8 @@ def _add(fields: dict[str, Any], config: JsonMembers) -> None:
     scores = np.zeros(len(tokens), np.float32)
     scores[: len(fields["tokenizer.ggml.scores"])] = fields["tokenizer.ggml.scores"]
     fields |= {"tokenizer.ggml.scores": scores, "tokenizer.ggml.token_type": np.array(kinds)}
+    if config.values.get("legacy") is True:
+        fields[PREFIX] = "always"
     for role in ("bos", "eos"):
         if isinstance(config.values.get(f"add_{role}_token"), bool):
             fields[f"tokenizer.ggml.add_{role}_token"] = config.values[f"add_{role}_token"]
@@ -79,8 +82,10 @@ def _fields(path: Path, data: bytes) -> dict[str, Any]:
     trainer, normalizer = parts[_TRAINER], parts[_NORMALIZER]
     if trainer.get(_KIND, 1) != _MERGES:
         raise UnsupportedError(f"{path}: pieces of the type {trainer.get(_KIND, 1)} are not run; {_MERGES} (BPE) are")
-    if normalizer.get(_CHARACTERS) or normalizer.get(_SPACES, 1):
+    if normalizer.get(_CHARACTERS) or normalizer.get(_SPACES, 1) or not normalizer.get(_MARKS, 1):
         raise UnsupportedError(f"{path}: changes characters or spaces of texts (normalizer_spec), which is not run")
+    if trainer.get(_SUFFIX):
+        raise UnsupportedError(f"{path}: spaces end words (treat_whitespace_as_suffix), which is not run")
     made: dict[str, Any] = {
         "general.architecture": "sentencepiece",
         "tokenizer.ggml.model": "llama",
@@ -88,6 +93,7 @@ def _fields(path: Path, data: bytes) -> dict[str, Any]:
         "tokenizer.ggml.scores": np.array([score for _, score, _ in pieces], np.uint32).view(np.float32),
         "tokenizer.ggml.token_type": np.array([kind for _, _, kind in pieces], np.int64),
         "tokenizer.ggml.add_space_prefix": bool(normalizer.get(_PREFIX, 1)),
+        PREFIX: "first",
     }
     roles = {role: _checked(trainer.get(own, place), int, 2**64) for place, (role, own) in enumerate(_NUMBERS.items())}
     return made | {f"tokenizer.ggml.{role}_token_id": number for role, number in roles.items() if number < len(pieces)}
