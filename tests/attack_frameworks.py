@@ -192,7 +192,8 @@ def _steps(choose: random.Random) -> list[Any]:
         lambda x, y: x[..., :size],
         lambda x, y: x[y > 0],
         lambda x, y: torch.where(x > y, x, y),
-        lambda x, y: x.to(other_type),
+        # What integers of numbers beyond them are PyTorch leaves open.
+        lambda x, y: (x.nan_to_num(0).clamp(-1e4, 1e4) if x.is_floating_point() else x).to(other_type),
         # PyTorch's own is NaN where squares overflow, though a row of one number has a variance of zero.
         lambda x, y: functional.layer_norm(x.clamp(-1e18, 1e18) if x.dtype in wide else x, x.shape[-1:]),
         lambda x, y: functional.pad(x, (size, 1)),

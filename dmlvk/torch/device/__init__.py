@@ -122,7 +122,7 @@ class _Guard(torch._C._acc.DeviceGuard):  # type: ignore[name-defined,misc]  # P
 _DEFERRED = 1e-3  # Seconds
 _MAIN = threading.main_thread().ident
 _interrupted = signal.default_int_handler
-_CODES = (_Guard.type_.fget.__code__, _Guard._answer.__code__)  # type: ignore[union-attr]
+_CODES = (_Guard.__dict__["type_"].fget.__code__, _Guard._answer.__code__)
 
 
 def _interrupt_later(number: int, frame: FrameType | None) -> None:
@@ -135,7 +135,7 @@ def _interrupt_later(number: int, frame: FrameType | None) -> None:
 
 def _interrupt(number: int) -> None:
     time.sleep(_DEFERRED)
-    _thread.interrupt_main(number)
+    _thread.interrupt_main(signal.Signals(number))
 
 
 def register() -> bool:
