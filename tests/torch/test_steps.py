@@ -209,10 +209,10 @@ def interrupt():
 
 threading.Thread(target=interrupt, daemon=True).start()
 for _ in range(150):
-    end = time.time() + 1
+    end = time.time() + 5
     try:
         is_on.set()
-        while time.time() < end:  # Python drops one that comes in a finalizer
+        while time.time() < end:
             model(x).sum().backward()
     except KeyboardInterrupt:
         count += 1
@@ -223,4 +223,4 @@ print(count)
 def test_interrupts_at_any_time_are_raised_and_end_no_process() -> None:
     done = subprocess.run([sys.executable, "-c", _INTERRUPTED], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert int(done.stdout) > 100
+    assert int(done.stdout) == 150

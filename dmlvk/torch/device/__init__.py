@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from types import FrameType
 from typing import Any
 
@@ -126,8 +127,9 @@ _CODES = (_Guard.__dict__["type_"].fget.__code__, _Guard._answer.__code__)
 
 
 def _interrupt_later(number: int, frame: FrameType | None) -> None:
-    """Interrupts as Python does, but not while PyTorch asks what the device is."""
-    if _Guard.is_asked or (frame is not None and frame.f_code in _CODES):
+    """Interrupts as Python does, but not while PyTorch asks what the device is, nor in finalizers, which drop it."""
+    is_finalizing = any(each.f_code.co_name == "__del__" for each, _ in traceback.walk_stack(frame))
+    if _Guard.is_asked or is_finalizing or (frame is not None and frame.f_code in _CODES):
         _thread.start_new_thread(_interrupt, (number,))
     else:
         _interrupted(number, frame)
