@@ -562,6 +562,6 @@ ARCHITECTURES: Mapping[str, Callable[[_Common], Decoder]] = {
         ("qwen3next", "qwen3_next", "qwen35", "qwen3_5_text", "qwen35moe", "qwen3_5_moe_text"), _qwen3_next
     ),
     "bert": _bert,
-    "xlm-roberta": _roberta,
+    **dict.fromkeys(("roberta", "xlm-roberta"), _roberta),
 }
 """By the name that GGUF has in ``general.architecture``, and folders in ``model_type``."""

@@ -35,6 +35,7 @@ FIELDS: Mapping[str, str] = {
 """Names of fields, where they are not those of :class:`Source`."""
 
 _FIELDS_OF_LFM2 = {"attention.layer_norm_rms_epsilon": "norm_eps", "shortconv.l_cache": "conv_L_cache"}
+_BERTS = ("bert", "roberta", "xlm-roberta")
 _OF_BERTS = {"attention.layer_norm_rms_epsilon": "layer_norm_eps"}
 OTHER_FIELDS: Mapping[str, Mapping[str, str]] = {
     "lfm2": _FIELDS_OF_LFM2,
@@ -50,8 +51,7 @@ OTHER_FIELDS: Mapping[str, Mapping[str, str]] = {
         **{"expert_group_count": "n_group", "expert_group_used_count": "topk_group"},
         "leading_dense_block_count": "first_k_dense_replace",
     },
-    "bert": _OF_BERTS,
-    "xlm-roberta": _OF_BERTS,
+    **dict.fromkeys(_BERTS, _OF_BERTS),
 }
 """Those of single architectures."""
 
@@ -118,8 +118,7 @@ OTHERS: Mapping[str, Mapping[str, str]] = {
         **{"ffn_gate_inp": "feed_forward.gate", "exp_probs_b.bias": "feed_forward.expert_bias"},
         "experts": "feed_forward.experts",
     },
-    "bert": _OF_BERT,
-    "xlm-roberta": _OF_BERT,
+    **dict.fromkeys(_BERTS, _OF_BERT),
     "phi3": {"ffn_up": "mlp.gate_up_proj"},
     "mixtral": {"ffn_gate_inp": "block_sparse_moe.gate", "experts": "block_sparse_moe.experts"},
     "granitemoe": {
@@ -159,7 +158,7 @@ OTHERS: Mapping[str, Mapping[str, str]] = {
 PAIRS = frozenset({"glm4", "ernie4_5"})
 """Architectures whose queries and keys have neighbours that turn together."""
 
-LAYERS = dict.fromkeys(("bert", "xlm-roberta"), "encoder.layer")
+LAYERS = dict.fromkeys(_BERTS, "encoder.layer")
 """What stands before the number of a layer, where it is not ``model.layers``."""
 
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {

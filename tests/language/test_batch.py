@@ -326,6 +326,7 @@ _DECODER = _ENCODER | {"num_key_value_heads": 2, "head_dim": 32}
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "bert": ("Bert", _ENCODER),
+    "roberta": ("Roberta", _ENCODER | {"pad_token_id": 2}),
     "e5": ("XLMRoberta", _ENCODER | {"pad_token_id": 2}),
     "gemma": (
         "Gemma3Text",
@@ -406,7 +407,8 @@ def states_of(reference: Any, model: EmbeddingModel, text: str) -> Any:
 
 
 POOLINGS = [
-    *(("bert", "mean_tokens"), ("e5", "cls_token"), ("gemma", "mean_tokens"), ("qwen3", "lasttoken")),
+    *(("bert", "mean_tokens"), ("roberta", "mean_tokens"), ("e5", "cls_token")),
+    *(("gemma", "mean_tokens"), ("qwen3", "lasttoken")),
     *(("gemma4", "lasttoken"), ("gemma4_moe", "lasttoken")),
 ]
 
@@ -439,7 +441,7 @@ def test_vectors_are_those_of_transformers_alone_and_among_others(
             model.encode(["a", None])
 
 
-@pytest.mark.parametrize(("name", "labels"), [("bert", 1), ("e5", 3)])
+@pytest.mark.parametrize(("name", "labels"), [("bert", 1), ("roberta", 1), ("e5", 3)])
 def test_scores_of_pairs_are_those_of_transformers(tmp_path: Path, device: dml.Device, name: str, labels: int) -> None:
     torch = pytest.importorskip("torch")
     pytest.importorskip("transformers")
