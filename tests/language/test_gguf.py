@@ -428,7 +428,7 @@ def test_plain_weights_are_packed_as_ggml_does(tmp_path: Path, device: dml.Devic
             LanguageModel(tmp_path, device, quantize=wrong)  # type: ignore[arg-type]
 
 
-DAMAGED_FOLDERS = 200
+DAMAGED_FOLDERS = 500
 """Folders of the long mode."""
 
 _EACH = 50
