@@ -18,7 +18,7 @@ from dmlvk.language.weights import Matrix
 _MOST_PARTS = 1000
 _PART = re.compile(r"(.*-)(\d{5})(-of-\d{5}\.gguf)", re.DOTALL)
 
-_WITH_PAIRS = frozenset({"llama", "granite", "granitemoe", "smollm3", "glm4", "ernie4_5"})
+_WITH_PAIRS = frozenset({"llama", "granite", "granitemoe", "smollm3", "glm4", "ernie4_5", "mistral3"})
 """Architectures whose queries and keys have neighbours that turn together (llama.cpp's LLAMA_ROPE_TYPE_NORM)."""
 
 _DELTA = frozenset({"qwen3next", "qwen35", "qwen35moe"})
@@ -192,6 +192,9 @@ class GgufSource(Source):
             made["attention_factor"] = self.value("rope.scaling.yarn_attn_factor")
             if self.number("rope.scaling.yarn_ext_factor", 1.0, -1.0) not in (1.0, -1.0):
                 raise self.refusal(f"{self.named('rope.scaling.yarn_ext_factor')} must be 1")
+            if self.architecture == "mistral3":  # which transformers calls ministral3
+                made |= {"mscale": 1.0, "mscale_all_dim": self.number("rope.scaling.yarn_log_multiplier", 0.0)}
+                made["llama_4_scaling_beta"] = self.number("attention.temperature_scale", 0.0)
         elif kind == "longrope":
             made["attention_factor"] = self.number("rope.scaling.attn_factor", 1.0)
         return made

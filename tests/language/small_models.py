@@ -222,7 +222,13 @@ def write_hub_folder(name: str, folder: Path, data_type: str = "float32") -> Any
 _GGUF_NAMES = {
     **{"mistral": "llama", "mixtral": "llama", "gemma3_text": "gemma3"},
     **{"qwen3_moe": "qwen3moe", "gpt_oss": "gpt-oss", "gemma4_text": "gemma4", "lfm2_moe": "lfm2moe"},
-    **{"ministral": "llama", "olmo3": "olmo2", "qwen2_moe": "qwen2moe", "glm4_moe": "glm4moe"},
+    **{
+        "ministral": "llama",
+        "ministral3": "mistral3",
+        "olmo3": "olmo2",
+        "qwen2_moe": "qwen2moe",
+        "glm4_moe": "glm4moe",
+    },
     **{"qwen3_next": "qwen3next", "qwen3_5_text": "qwen35", "qwen3_5_moe_text": "qwen35moe"},
 }
 
@@ -284,7 +290,7 @@ def write_gguf(
             own = named.get(last, f"ffn_gate_inp.{last}")
             writer.add_tensor(f"blk.{part.split('.')[2]}.{own}", array)
             continue
-        if name in ("llama", "granite", "granitemoe", "smollm3") and ("q_proj" in part or "k_proj" in part):
+        if name in ("llama", "mistral3", "granite", "granitemoe", "smollm3") and ("q_proj" in part or "k_proj" in part):
             count = heads if "q_proj" in part else config.num_key_value_heads
             array = array.reshape(count, 2, head // 2, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
         if part.endswith("conv.conv.weight"):
@@ -483,6 +489,9 @@ def _write_rope(writer: gguf.GGUFWriter, model: Any, head: int) -> None:
     if rope["rope_type"] in ("linear", "yarn"):
         writer.add_rope_scaling_type(gguf.RopeScalingType(rope["rope_type"]))
         writer.add_rope_scaling_factor(rope["factor"])
+    if "llama_4_scaling_beta" in rope:
+        writer.add_rope_scaling_yarn_log_mul(rope["mscale_all_dim"])
+        writer.add_attn_temperature_scale(rope["llama_4_scaling_beta"])
     if "original_max_position_embeddings" in rope:
         writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
     if rope["rope_type"] == "longrope":

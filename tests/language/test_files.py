@@ -97,8 +97,7 @@ def test_architectures_give_the_logits_and_tokens_of_transformers(tmp_path: Path
     torch = pytest.importorskip("torch")
     pytest.importorskip("transformers")
     reference = write_hub_folder(name, tmp_path, "bfloat16" if name == "llama" else "float32")
-    if name != "ministral3":  # which is not read from GGUF
-        write_gguf(reference, tmp_path / "model.gguf")
+    write_gguf(reference, tmp_path / "model.gguf")
     with torch.no_grad():
         expected = reference(torch.tensor([PROMPT])).logits[0, -1].numpy()
         tokens = reference.generate(
@@ -116,8 +115,6 @@ def test_architectures_give_the_logits_and_tokens_of_transformers(tmp_path: Path
             assert [int(step.argmax()) for step in steps] == tokens[1 : 1 + len(steps)]
             bits.append(np.concatenate(logits).tobytes())
     assert len(set(bits)) == 1
-    if name == "ministral3":
-        return
     with LanguageModel(tmp_path / "model.gguf", max_length=128) as model:
         np.testing.assert_allclose(model.logits(PROMPT).numpy()[0], expected, atol=1e-4)
 
