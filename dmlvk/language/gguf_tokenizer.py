@@ -26,7 +26,8 @@ _REST = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 _UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _WORDS = rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+", rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*"
 _REST_WITHOUT_MARKS = _REST.replace(r"\p{L}", r"\p{L}\p{M}", 1)
-_LATER_REST = _REST.replace(r"[\r\n]*", r"[\r\n/]*", 1)
+_BREAKS = r"[\r\n]*"
+_LATER_REST = _REST.replace(_BREAKS, r"[\r\n/]*", 1)
 
 
 def _cut(pattern: str) -> list[dict[str, object]]:
@@ -34,19 +35,26 @@ def _cut(pattern: str) -> list[dict[str, object]]:
     return [by, _CUT_BYTES]
 
 
+_OF_LLAMA_3 = ("llama-bpe", "llama3", "llama-v3", "lfm2", "falcon3", "pixtral")
 _LLAMA_3 = _cut(rf"{_MARKS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}{{1,3}}|{_REST}")
 _PRE_TOKENIZERS: Mapping[str, list[dict[str, object]]] = {
-    **{name: [_BYTES] for name in ("gpt-2", "phi-2")},
+    **{name: [_BYTES] for name in ("gpt-2", "phi-2", "exaone4")},
     **{name: [_DIGITS, _BYTES] for name in ("smollm", "refact", "starcoder", "command-r")},
-    **dict.fromkeys(("llama-bpe", "llama3", "llama-v3", "dbrx", "smaug-bpe"), _LLAMA_3),
+    **dict.fromkeys((*_OF_LLAMA_3, "dbrx", "smaug-bpe", "chatglm-bpe", "glm4"), _LLAMA_3),
     **dict.fromkeys(("qwen2", "deepseek-r1-qwen"), _cut(rf"{_MARKS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}|{_REST}")),
     "qwen35": _cut(rf"{_MARKS}|[^\r\n\p{{L}}\p{{N}}]?[\p{{L}}\p{{M}}]+|\p{{N}}|{_REST_WITHOUT_MARKS}"),
-    "gpt-4o": _cut(rf"{_WORDS[0]}{_MARKS}?|{_WORDS[1]}{_MARKS}?|\p{{N}}{{1,3}}|{_LATER_REST}"),
+    **dict.fromkeys(
+        ("gpt-4o", "llama4"), _cut(rf"{_WORDS[0]}{_MARKS}?|{_WORDS[1]}{_MARKS}?|\p{{N}}{{1,3}}|{_LATER_REST}")
+    ),
+    "seed-coder": _cut(rf"{_MARKS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}|{_REST.replace(_BREAKS, '', 1)}"),
     "tekken": _cut(rf"{_WORDS[0]}|{_WORDS[1]}|\p{{N}}|{_LATER_REST}"),
 }
 """How text is cut before its bytes are merged, by GGUF's name."""
 
-_WHOLE_WORDS = frozenset({"llama-bpe", "llama3", "llama-v3", "tekken"})
+_BEGINNING = frozenset({*_OF_LLAMA_3, "tekken"})
+"""Tokenizers with a token that begins texts, unless files say no."""
+
+_WHOLE_WORDS = _BEGINNING | {"glm4"}
 """Tokenizers that take a word as it is, where it is a token, whatever merges say."""
 
 _OF_PIECES = ("llama", "gemma4")  # Kinds of tokenizers of SentencePiece's pieces
@@ -151,7 +159,7 @@ class GgufTokenizer:
     def _around(self) -> dict[str, object]:
         """What stands around a whole text: the token that begins one, or that ends one, where the file wants it."""
         begins = self.source.text("tokenizer.ggml.model") in _OF_PIECES
-        begins |= self.source.fields.get("tokenizer.ggml.pre") in _WHOLE_WORDS
+        begins |= self.source.fields.get("tokenizer.ggml.pre") in _BEGINNING
         numbers = {"bos": self.begin, "eos": self.ends[0]}
         wanted = {
             role: self.source.fields.get(f"tokenizer.ggml.add_{role}_token", begins and role == "bos") is True

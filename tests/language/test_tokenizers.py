@@ -76,6 +76,26 @@ def test_tokenizers_that_merge_bytes_are_those_of_transformers(tmp_path: Path, c
             assert own.decode(own.encode(text).ids, skip_special_tokens=False) == text
 
 
+CUT = "it's 12 ab!!\n\n c"
+
+
+@pytest.mark.parametrize(
+    ("names", "pieces"),
+    [
+        (["lfm2", "glm4", "llama-bpe", "dbrx"], ["it", "'s", " ", "12", " ab", "!!\n\n", " c"]),
+        (["seed-coder"], ["it", "'s", " ", "1", "2", " ab", "!!", "\n\n", " c"]),
+        (["exaone4", "gpt-2"], ["it", "'s", " 12", " ab", "!!", "\n\n", " c"]),
+        (["llama4", "gpt-4o"], ["it's", " ", "12", " ab", "!!\n\n", " c"]),
+    ],
+)
+def test_texts_are_cut_as_llama_cpp_does(tmp_path: Path, names: list[str], pieces: list[str]) -> None:
+    tokens = byte_tokens()
+    fields = {"model": "gpt2", "tokens": tokens, "token_type": [1] * len(tokens), "eos_token_id": 0, "merges": ["a b"]}
+    for name in names:
+        found = tokenizer_of({**fields, "pre": name}, tmp_path / "model.gguf").pre_tokenizer.pre_tokenize_str(CUT)
+        assert [CUT[slice(*place)] for _, place in found] == pieces
+
+
 @pytest.mark.parametrize("has_prefix", [True, False])
 def test_pieces_of_the_best_score_are_merged_first(tmp_path: Path, has_prefix: bool) -> None:
     choose = random.Random(1)
