@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from dmlvk.torch.activations import ACTIVATIONS, LOWERED
 from dmlvk.torch.empties import EMPTIES
+from dmlvk.torch.gathered import GATHERED
 from dmlvk.torch.lowering import LOWERINGS, name_of_operator
 from dmlvk.torch.resampled import RESAMPLED
 from dmlvk.torch.special import SPECIAL
@@ -119,6 +120,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         **SPECIAL,
         **RECURRENT,
         **RESAMPLED,
+        **GATHERED,
         **EMPTIES,
         **_OWN,
     }
