@@ -534,8 +534,8 @@ def _encoder(common: _Common, first_place: int) -> Decoder:
 ARCHITECTURES: Mapping[str, Callable[[_Common], Decoder]] = {
     "llama": _llama,
     **dict.fromkeys(("mistral", "ministral", "ministral3", "mistral3"), _llama),
-    **dict.fromkeys(("qwen2", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"), _qwen2),
-    **dict.fromkeys(("qwen3", "qwen3_vl_text"), _qwen3),
+    **dict.fromkeys(("qwen2", "qwen2vl", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"), _qwen2),
+    **dict.fromkeys(("qwen3", "qwen3vl", "qwen3_vl_text"), _qwen3),
     "gemma": _gemma,
     "gemma2": _gemma2,
     "gemma3": _gemma3,

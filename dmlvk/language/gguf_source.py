@@ -23,6 +23,9 @@ _WITH_PAIRS = frozenset({"llama", "granite", "granitemoe", "smollm3", "glm4", "e
 
 _DELTA = frozenset({"qwen3next", "qwen35", "qwen35moe"})
 
+_PICTURES = frozenset({"qwen2vl", "qwen3vl"})
+"""Those whose files have the part for text of a model for pictures."""
+
 _LFM2 = frozenset({"lfm2", "lfm2moe"})
 
 _NEUTRAL: Mapping[str, tuple[object, ...]] = {
@@ -58,8 +61,8 @@ class GgufSource(Source):
             raise self.refusal(f"general.type is {self.fields['general.type']!r:.100}; only models are run")
         self.architecture = self.text("general.architecture")
         self.has_pairs = self.architecture in _WITH_PAIRS
-        if self.architecture in _DELTA:
-            self._read.add("rope.dimension_sections")  # of places in pictures; in a text all are the same
+        if self.architecture in _DELTA | _PICTURES:  # places in pictures: in a text all are the same
+            self._read |= {"rope.dimension_sections", "n_deepstack_layers"}
 
     @classmethod
     @contextlib.contextmanager

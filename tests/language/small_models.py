@@ -229,6 +229,7 @@ _GGUF_NAMES = {
         "qwen2_moe": "qwen2moe",
         "glm4_moe": "glm4moe",
     },
+    **{"qwen2_vl_text": "qwen2vl", "qwen3_vl_text": "qwen3vl"},
     **{"qwen3_next": "qwen3next", "qwen3_5_text": "qwen35", "qwen3_5_moe_text": "qwen35moe"},
 }
 
@@ -443,7 +444,10 @@ def _write_sizes(writer: gguf.GGUFWriter, config: Any, head: int) -> None:
         writer.add_expert_shared_feed_forward_length(config.shared_expert_intermediate_size)
     if getattr(config, "sliding_window", None):
         writer.add_sliding_window(config.sliding_window)
-    if config.model_type in ("qwen2", "olmo3", "exaone4"):
+    if config.model_type.endswith("_vl_text"):
+        writer.add_rope_dimension_sections([head // 4, head // 8, head // 8, 0])
+        writer.add_num_deepstack_layers(1)
+    if config.model_type in ("qwen2", "qwen2_vl_text", "olmo3", "exaone4"):
         kinds = [kind == "sliding_attention" for kind in config.layer_types]
         writer.add_sliding_window_pattern(kinds)
     if getattr(config, "num_local_experts", 0):

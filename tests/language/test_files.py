@@ -220,6 +220,19 @@ def test_of_a_model_for_pictures_the_part_for_text_is_run(tmp_path: Path, kind: 
         np.testing.assert_allclose(model.logits(PROMPT).numpy()[0], expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["qwen2", "qwen3"])
+def test_of_a_gguf_file_for_pictures_the_part_for_text_is_run(tmp_path: Path, name: str) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    reference, found = write_hub_folder(name, tmp_path), []
+    for kind in (name, f"{name}_vl_text"):
+        reference.config.model_type = kind
+        write_gguf(reference, tmp_path / "model.gguf")
+        with LanguageModel(tmp_path / "model.gguf", max_length=32) as model:
+            found.append(model.logits(PROMPT).numpy().tobytes())
+    assert found[0] == found[1]
+
+
 def test_a_model_in_several_files_is_one(tmp_path: Path) -> None:
     write_llama(tmp_path / "model.gguf")
     write_llama(tmp_path / "m-00001-of-00002.gguf", more=lambda writer: writer.add_uint16("split.count", 2))
