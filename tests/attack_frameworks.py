@@ -60,6 +60,8 @@ def torch_program(seed: int, device: dml.Device) -> str:
         return "has an index that is not looked at, as docs/how-to/pytorch.md says"
     if isinstance(expected, str) and "not implemented for" in expected:
         return "has types that the CPU lacks"
+    if isinstance(found, str) and "DeviceLimitError" in found:
+        return "is more than the device holds"
     if isinstance(expected, str) or isinstance(found, str):
         assert isinstance(found, str) and isinstance(expected, str), f"{found}; by PyTorch alone {expected}"
         return "is refused"
@@ -95,7 +97,7 @@ def torch_device(seed: int, device: dml.Device) -> str:
             assert isinstance(by_pytorch, str), f"{found}; not compiled {eager}; by PyTorch {by_pytorch}"
             return "is not refused alike by PyTorch"
         if isinstance(eager, str):
-            lacks = any(word in eager for word in ("DataTypeError", "UnsupportedError"))
+            lacks = any(word in eager for word in ("DataTypeError", "UnsupportedError", "DeviceLimitError"))
             assert lacks or isinstance(wanted, str), f"{eager}; on the CPU {wanted}"
             return "is refused"
         # Indices are not looked at, as docs/how-to/pytorch.md says, and the CPU lacks some types.

@@ -228,6 +228,19 @@ def _pair_distances(x: torch.Tensor, p: float = 2.0) -> Any:
     return torch.cat([torch.cdist(x[row : row + 1], x[row + 1 :], p).flatten() for row in range(count - 1)])
 
 
+def _pair_distances_back(gradient: torch.Tensor, x: torch.Tensor, p: float, distances: torch.Tensor) -> Any:
+    count = x.shape[0]
+    if not 2 <= count <= _MOST_PAIRED:
+        return NotImplemented
+    made, sizes = torch.zeros_like(x), list(range(count - 1, 0, -1))
+    for row, (given, far) in enumerate(zip(gradient.split(sizes), distances.split(sizes), strict=True)):
+        one, others = x[row : row + 1], x[row + 1 :]
+        first = _aten._cdist_backward(given[None], one, others, p, far[None])
+        rest = _aten._cdist_backward(given[:, None], others, one, p, far[:, None])
+        made = made + torch.cat([torch.zeros_like(x[:row]), first, rest])
+    return made
+
+
 def _bags(
     weight: torch.Tensor,
     indices: torch.Tensor,
@@ -396,6 +409,7 @@ _OWN: dict[Any, Callable[..., Any]] = {
     _aten.diagonal_scatter.default: _diagonal_scatter,
     _aten._scaled_dot_product_flash_attention_for_cpu.default: _flash_attention,
     _aten._pdist_forward.default: _pair_distances,
+    _aten._pdist_backward.default: _pair_distances_back,
     _aten._embedding_bag.default: _bags,
     _aten._embedding_bag_forward_only.default: _bags,
     _aten._adaptive_avg_pool2d.default: _where_unequal(_aten._adaptive_avg_pool2d.default, _has_equal_parts),

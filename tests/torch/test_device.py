@@ -202,6 +202,7 @@ def test_distances_and_their_gradients_are_on_the_device_by_any_norm(strict: str
         own = x.detach().to(where).requires_grad_()
         made = torch.cdist(own[:, :4], own.flip(0), p)
         (made * torch.arange(20.0).cos().reshape(4, 5).to(where)).sum().backward()
+        functional.pdist(own[0], p).square().sum().backward()
         found.append(torch.cat([own.grad.cpu().flatten(), made.detach().cpu().flatten()]))
     assert torch.allclose(*found, rtol=1e-4, atol=1e-5)
 
