@@ -196,7 +196,7 @@ def faults_of(decoder: Decoder, device: dml.Device) -> list[str]:
                 if a.tobytes() != b.tobytes():
                     faults.append(f"part {number}, {place}: other bits than {where}")
         for place, (a, b) in enumerate(zip(counted, expected, strict=True)):
-            if a.shape != b.shape or not _near(a, b, is_coarse=decoder.cached == np.uint8):
+            if a.shape != b.shape or not _near(a, b, decoder.cached):
                 faults.append(f"part {number}, {place}: {a.shape} is not ONNX Runtime's {b.shape}, by {_apart(a, b)}")
         for sequence in range(batch):
             made[sequence].append(found[0][sequence, : part[sequence]])
@@ -217,13 +217,14 @@ def _at_once(decoder: Decoder, device: dml.Device, sequence: int, parts: list[Ar
     return f"sequence {sequence}: tokens {places[:5]} have other bits in parts than at once"
 
 
-def _near(a: Array, b: Array, *, is_coarse: bool) -> bool:
-    """Whether results are alike; coarse ones are made of integers of 4 bits, of which some may be their neighbours."""
-    if a.dtype.kind != "f":  # integers in caches, next to halves
+def _near(a: Array, b: Array, cached: np.dtype[Any]) -> bool:
+    """Whether results are alike; of what integers in caches stand for, numbers next to halves may be one off."""
+    if a.dtype.kind != "f":
         nibbles = [(np.concatenate([each & 15, each >> 4]) if each.dtype == np.uint8 else each) for each in (a, b)]
         return bool((np.abs(nibbles[0].astype(int) - nibbles[1].astype(int)) <= 1).all())
-    tolerance = (6e-2 if is_coarse else 2e-2) if a.dtype == np.float16 else 5e-4
-    return bool(np.allclose(a.astype(float), b.astype(float), rtol=tolerance, atol=tolerance))
+    tolerance = (6e-2 if cached == np.uint8 else 2e-2) if a.dtype == np.float16 else 5e-4
+    near = np.isclose(a.astype(float), b.astype(float), rtol=tolerance, atol=tolerance)
+    return bool(near.mean() > 0.98 if cached.kind in "iu" else near.all())
 
 
 def _apart(a: Array, b: Array) -> float:
