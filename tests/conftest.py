@@ -34,11 +34,13 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("tests")
 
 import dmlvk as dml  # noqa: E402  # the driver choice must come first
+from dmlvk.conformance.execution import Workbench  # noqa: E402  # likewise
 from dmlvk.spirv.specialization import NAIVE_DRIVERS  # noqa: E402
 from dmlvk.support import faults  # noqa: E402  # likewise
 from tests import costs  # noqa: E402  # likewise
 from tests.effort import IS_QUICK, TAKES_TURNS, TURN, OfTurn, items_of_number, items_of_turns, quick_items  # noqa: E402  # likewise
 from tests.reversal import TURNS_AROUND, turn_around_what_nothing_orders  # noqa: E402  # likewise
+from tests.targets import every_bench  # noqa: E402  # likewise
 
 if TURNS_AROUND:
     turn_around_what_nothing_orders()
@@ -165,6 +167,20 @@ def any_device() -> Iterator[dml.Device]:
     """One device, for what does not depend on the driver."""
     with dml.Device(_DEVICES[0].index) as opened:
         yield opened
+
+
+@pytest.fixture
+def fresh(device: dml.Device) -> Iterator[dml.Device]:
+    """A device of the test's own, on which nothing was done yet."""
+    with dml.Device(device.info.index) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def benches() -> Iterator[list[Workbench]]:
+    """A workbench on every device, open for the whole session: what costs time to prepare is prepared once."""
+    with every_bench() as benches:
+        yield benches
 
 
 @pytest.fixture(scope="session")

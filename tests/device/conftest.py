@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-import dmlvk as dml
 from dmlvk.runtime.kompute import Engine, Recording
 from tests.device.watching import Watch, Watched
 
@@ -25,12 +24,6 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
 
     monkeypatch.setattr(Engine, "record", watched)
     return watch
-
-
-@pytest.fixture
-def fresh(device: dml.Device) -> Iterator[dml.Device]:
-    with dml.Device(device.info.index) as opened:
-        yield opened
 
 
 @pytest.fixture

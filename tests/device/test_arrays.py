@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from unittest import mock
@@ -20,12 +20,6 @@ from dmlvk import functions as F
 RNG = np.random.default_rng(3)
 X = RNG.integers(-9, 9, (3, 4, 5)).astype(np.float32)
 TYPES = ["float64", "float32", "float16", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))]
-
-
-@pytest.fixture
-def fresh(device: dml.Device) -> Iterator[dml.Device]:
-    with dml.Device(device.info.index) as opened:
-        yield opened
 
 
 def sign(shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> dml.OperatorDesc:

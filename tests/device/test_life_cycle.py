@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,21 +16,10 @@ from dmlvk.running import host_runs
 from dmlvk.runtime import kompute, pipelines
 from tests.binding.support import Binding, buffer_with, compiled, execute, floats, sign, table_for, threshold
 from tests.device.processes import output_of, run_program
+from tests.device.watching import allocation_count
 from tests.effort import IS_QUICK
 
 VALUES = np.linspace(-2, 2, 64, dtype=np.float32)
-
-
-@pytest.fixture
-def fresh(device: dml.Device) -> Iterator[dml.Device]:
-    """A device of the test's own, on which nothing was done yet."""
-    with dml.Device(device.info.index) as opened:
-        yield opened
-
-
-def allocation_count(device: dml.Device) -> int:
-    gc.collect()
-    return len(device.engine._allocations)
 
 
 def promised_bytes(device: dml.Device) -> int:

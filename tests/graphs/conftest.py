@@ -1,20 +1,10 @@
-"""All devices at once: what costs time to prepare is prepared once and run on each of them."""
+"""Kernels of the tests' own."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-
-from dmlvk.conformance.execution import Workbench
-from tests.targets import every_bench
-
-
-@pytest.fixture(scope="session")
-def benches() -> Iterator[list[Workbench]]:
-    """A workbench on every device, open for the whole session."""
-    with every_bench() as benches:
-        yield benches
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from dmlvk.kernels.target import GPU
 from dmlvk.kernels.views import View
 from dmlvk.operators import check_operator
 from dmlvk.operators.movement import Join, Slice1
-from tests.targets import all_compute_as_gpus, every_bench, variants
+from tests.targets import all_compute_as_gpus, variants
 
 Array = npt.NDArray[Any]
 
@@ -86,12 +86,6 @@ def test_folding_keeps_every_move(bits: int) -> None:
 def test_packed_copies_become_one_row_of_wide_elements() -> None:
     folded = fold_copy(View.packed((4, 6, 8)), View.packed((4, 6, 8)), 8)
     assert folded == FoldedCopy(128, (12,), (1,), (1,), 0, 0)
-
-
-@pytest.fixture(scope="module")
-def benches() -> Iterator[list[Workbench]]:
-    with every_bench() as benches:
-        yield benches
 
 
 def _check_slice(benches: list[Workbench], desc: dml.Slice1) -> None:

@@ -42,13 +42,6 @@ def _network() -> onnx.ModelProto:
     return model(nodes, {"x": ["n", 16]}, ["y"], constants)
 
 
-@pytest.fixture
-def fresh(device: dml.Device) -> Iterator[dml.Device]:
-    """Opened for this test: no memory and no pipelines of other tests are there, so that each step is needed."""
-    with dml.Device(device.info.index) as opened:
-        yield opened
-
-
 def _given(size: int) -> np.ndarray[Any, np.dtype[np.float32]]:
     return np.random.default_rng(size).standard_normal((size, 16)).astype(np.float32)
 

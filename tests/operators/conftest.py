@@ -1,13 +1,10 @@
-"""All devices at once: what costs time to prepare is prepared once and run on each of them."""
+"""Processors' devices compute as GPUs do."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from dmlvk.conformance.execution import Workbench
-from tests.targets import all_compute_as_gpus, every_bench
+from tests.targets import all_compute_as_gpus
 
 
 @pytest.fixture(autouse=True)
@@ -15,8 +12,7 @@ def _processors_compute_as_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     all_compute_as_gpus(monkeypatch)
 
 
-@pytest.fixture(scope="session")
-def benches() -> Iterator[list[Workbench]]:
-    """A workbench on every device, open for the whole session."""
-    with every_bench() as benches:
-        yield benches
+@pytest.fixture
+def own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each device has its own kernels, unless a test says otherwise: SwiftShader compiles a GPU's for ten seconds."""
+    all_compute_as_gpus(monkeypatch, as_gpus=False)

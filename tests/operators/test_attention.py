@@ -14,7 +14,6 @@ from dmlvk.conformance.execution import Workbench
 from dmlvk.conformance.sampling import run_sample
 from dmlvk.kernels.composed import attention
 from dmlvk.operators import check_operator
-from tests.targets import all_compute_as_gpus
 
 Array = npt.NDArray[Any]
 
@@ -23,10 +22,7 @@ _BATCH, _HEADS, _LENGTH, _SIZE = 2, 3, 5, 4
 _HIDDEN = _HEADS * _SIZE
 
 
-@pytest.fixture(autouse=True)
-def _own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SwiftShader compiles a GPU's products for ten seconds."""
-    all_compute_as_gpus(monkeypatch, as_gpus=False)
+pytestmark = pytest.mark.usefixtures("own_kernels")
 
 
 def describe(inputs: Mapping[str, Array], output: Sequence[int], heads: int = _HEADS, **members: Any) -> Any:

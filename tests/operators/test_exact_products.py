@@ -29,7 +29,7 @@ from dmlvk.spirv import opcodes
 from scripts.shader_tools.spirv import Module
 from tests.cooperative_modules import imitate_matrices
 from tests.operators.test_products import gemm_desc, on_llvmpipe, only
-from tests.targets import all_compute_as_gpus, variants
+from tests.targets import variants
 
 Array = npt.NDArray[Any]
 
@@ -214,9 +214,7 @@ _QUICK_TILES = (MEDIUM, _SMALLEST, ROWS_ACROSS[0], TILES[-1])
 """One of each kind of kernel."""
 
 
-@pytest.fixture(autouse=True)
-def _own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    all_compute_as_gpus(monkeypatch, as_gpus=False)
+pytestmark = pytest.mark.usefixtures("own_kernels")
 
 
 def allowed(bench: Workbench, desc: OperatorDesc, inputs: dict[str, Array]) -> Array:

@@ -16,9 +16,11 @@ from dmlvk.kernels.composed import attention
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import GPU
 from dmlvk.operators import check_operator
-from tests.operators.test_attention import _own_kernels, numbers  # noqa: F401  # used in every test
 from tests.operators.test_attention import describe as describe_plain
+from tests.operators.test_attention import numbers
 from tests.operators.test_attention import run as outputs_of
+
+pytestmark = pytest.mark.usefixtures("own_kernels")
 
 Array = npt.NDArray[Any]
 

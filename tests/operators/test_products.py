@@ -54,10 +54,7 @@ _SMALLEST = SINGLE[-1]
 _OF_EACH_PATTERN = [MEDIUM, _SMALLEST, *ROWS_ACROSS, EIGHT_ROWS, SHARED_ROW[0], SHARED_ROWS[1]]
 
 
-@pytest.fixture(autouse=True)
-def _own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each device has its own kernels, unless a test says otherwise."""
-    all_compute_as_gpus(monkeypatch, as_gpus=False)
+pytestmark = pytest.mark.usefixtures("own_kernels")
 
 
 def gemm_desc(data_type: DataType, rows: int, terms: int, columns: int, **more: Any) -> dml.Gemm:

@@ -21,7 +21,7 @@ from dmlvk.kernels.composed.recurrent_steps import FEW, LARGE, SMALL_BLOCK, USUA
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import CPU, GPU, Target
 from dmlvk.operators import check_operator
-from tests.targets import all_compute_as_gpus, variants
+from tests.targets import variants
 
 Array = npt.NDArray[Any]
 
@@ -40,10 +40,7 @@ EACH_OPERATOR = pytest.mark.parametrize("name", list(_OPTIONS))
 EACH_TYPE = pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=["float32", "float16"])
 
 
-@pytest.fixture(autouse=True)
-def _own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SwiftShader compiles a GPU's products for ten seconds."""
-    all_compute_as_gpus(monkeypatch, as_gpus=False)
+pytestmark = pytest.mark.usefixtures("own_kernels")
 
 
 def run(bench: Workbench, desc: dml.OperatorDesc, inputs: Mapping[str, Array]) -> Mapping[str, Array]:

@@ -18,14 +18,9 @@ import pytest
 from dmlvk.language import LanguageModel
 from dmlvk.serving.app import Bounds
 from tests.processes import python
-from tests.serving.small_server import NAME, RunningServer, running, write_model
+from tests.serving.small_server import NAME, RunningServer, running
 
 ORIGIN = "page.example"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_model(tmp_path_factory.mktemp("llama"))
 
 
 class Site(http.server.ThreadingHTTPServer):

@@ -12,12 +12,7 @@ from click.testing import CliRunner
 import dmlvk as dml
 from dmlvk.cli import cli
 from dmlvk.language import LanguageModel
-from tests.serving.small_server import running, write_model
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_model(tmp_path_factory.mktemp("llama"))
+from tests.serving.small_server import running
 
 
 @pytest.fixture(scope="module")

@@ -27,14 +27,9 @@ from dmlvk.language.drafting import PromptLookup
 from dmlvk.serving.app import Bounds
 from tests.effort import IS_QUICK
 from tests.serving.many_requests import BOUNDS, HOSTILE, ROOM, SEQUENCES, TEXT, Traffic, random_request, wait_until_idle
-from tests.serving.small_server import NAME, RunningServer, running, write_model
+from tests.serving.small_server import NAME, RunningServer, running
 
 CHUNKED = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_model(tmp_path_factory.mktemp("llama"))
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import pytest
 from dmlvk.language import EmbeddingModel, LanguageModel
 from dmlvk.serving.vectors import Vectors
 from tests.language.small_llama import byte_tokens, write_tensors
-from tests.serving.small_server import RunningServer, running, write_model
+from tests.serving.small_server import RunningServer, running
 
 PLACE, HIDDEN, INNER, POSITIONS = "/v1/embeddings", 32, 48, 40
 
@@ -56,12 +56,12 @@ def write_encoder(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, EmbeddingModel]]:
+def served(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, EmbeddingModel]]:
     """A server with both kinds of models, and the one that makes vectors."""
     encoder = tmp_path_factory.mktemp("bert")
     write_encoder(encoder)
     with (
-        LanguageModel(write_model(tmp_path_factory.mktemp("llama")), max_length=64) as model,
+        LanguageModel(folder, max_length=64) as model,
         EmbeddingModel(encoder, model.device) as vectors,
         running(model, vectors=Vectors(vectors, "bert")) as server,
     ):
