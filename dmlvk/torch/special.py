@@ -255,6 +255,9 @@ def _rounded(x: torch.Tensor, *, decimals: int) -> torch.Tensor:
 
 def _fraction(x: torch.Tensor) -> Any:
     """A number from 1/2 to 1, and an exponent of 2."""
+    if x.dtype in (torch.float16, torch.bfloat16):
+        fraction, power = _fraction(x.to(torch.float32))
+        return fraction.to(x.dtype), power
     if x.dtype is not torch.float32:
         return NotImplemented
     exponent = torch.floor(torch.log2(x.abs())) + 1

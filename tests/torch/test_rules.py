@@ -187,6 +187,7 @@ MIXED: dict[str, Callable[[Any, Any], Any]] = {
     "gcd": torch.gcd,
     "index_fill": lambda x, y: torch.index_fill(x, 0, y.new_zeros(1, dtype=torch.int64), y[0]),
     "hardtanh": lambda x, y: functional.hardtanh(x),
+    "frexp": lambda x, y: torch.stack([part.float() for part in torch.frexp(x / 64)]),
 }
 
 
