@@ -74,13 +74,14 @@ class WeightNodes:
             operand = self._node(
                 "Gather", [operand, self._constant(f"{name}.order", order)], f"{name}.operand", axis=-1
             )
-        inputs = [operand, numbers, scales, self._zeros(name, weights), "", "", factors]
+        zeros = self._zeros(name, weights)
+        inputs = [operand, numbers, scales, *([zeros, "", "", factors] if factors else [zeros] if zeros else [])]
         members = {"K": weights.columns, "N": weights.rows, **packing(weights)}
         if has_minima:
             return self._node("MatMulNBits", inputs, f"{name}.product", domain=DMLVK, minima=1, **members)
         if is_for_others and not members.pop("zero_point"):
             width = math.ceil(weights.numbers.shape[1] * weights.bits / 8)
-            inputs[3] = self._constant(f"{name}.zero_points", np.zeros((weights.rows, width), np.uint8))
+            inputs.append(self._constant(f"{name}.zero_points", np.zeros((weights.rows, width), np.uint8)))
         domain = MICROSOFT if is_for_others else DMLVK
         product = self._node("MatMulNBits", inputs, f"{name}.product", domain=domain, **members)
         if weights.minima is None:
