@@ -17,7 +17,7 @@ from dmlvk.arrays.indexing import AxisPart, TensorSlice
 from dmlvk.arrays.memory_pool import MemoryPool, Storage
 from dmlvk.arrays.output_targets import check_shared_memory, checked_targets
 from dmlvk.arrays.programs import Programs
-from dmlvk.arrays.tensor_bytes import checked_array, copy_elements, has_views, lay_out, logical_view, may_overlap
+from dmlvk.arrays.tensor_bytes import checked_array, copy_elements, has_views, lay_out, may_overlap
 from dmlvk.arrays.tensor_memory import TensorMemory, array_tensor
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.kernels.program import BindingKind, Region
@@ -279,7 +279,7 @@ class ResidentRuns:
             where: the call, for messages.
         """
         array = TensorMemory(device, Storage(self.pool, tensor.size_in_bytes), tensor)
-        fill = functools.partial(_fill, values, tensor, where)
+        fill = functools.partial(lay_out, values, tensor, where=where)
         self.pool.engine.write(array.storage.allocation, fill, keeps_contents=False)
         return array
 
@@ -300,7 +300,7 @@ class ResidentRuns:
 
         def fill(host_bytes: npt.NDArray[np.uint8]) -> None:
             for array, tensor, offset in zip(values, tensors, offsets, strict=True):
-                _fill(array, tensor, "uploaded_together", host_bytes[offset:])
+                lay_out(array, tensor, host_bytes[offset:], "uploaded_together")
 
         self.pool.engine.write(storage.allocation, fill, keeps_contents=False)
         return [
@@ -318,7 +318,7 @@ class ResidentRuns:
         array.storage.settle()
 
         def fill(host_bytes: npt.NDArray[np.uint8]) -> None:
-            _fill(values, array.tensor, repr(array), host_bytes[array.offset :])
+            lay_out(values, array.tensor, host_bytes[array.offset :], repr(array))
 
         self.pool.engine.write(array.storage.allocation, fill, keeps_contents=not array.is_whole)
 
@@ -336,7 +336,7 @@ class ResidentRuns:
                 if isinstance(given[member], BufferBinding):
                     copy_elements(target, value[: target.size])
                 else:
-                    _fill(value, tensor, f"{compiled.name}: {member}", target)
+                    lay_out(value, tensor, target, f"{compiled.name}: {member}")
 
         self.pool.engine.write(storage.allocation, fill, keeps_contents=False)
         return storage
@@ -426,14 +426,6 @@ def _found(
 def _end(axis: AxisPart) -> int | None:
     end = axis.start + axis.count * axis.step
     return end if end >= 0 else None
-
-
-def _fill(values: npt.NDArray[Any], tensor: TensorDesc, where: str, host_bytes: npt.NDArray[np.uint8]) -> None:
-    """Writes a logical array where a tensor's strides put its elements."""
-    if may_overlap(tensor) or not has_views(tensor):
-        lay_out(values, tensor, host_bytes, where)
-    else:
-        copy_elements(logical_view(host_bytes, tensor), values)
 
 
 def _locator(
