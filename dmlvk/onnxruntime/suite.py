@@ -17,11 +17,10 @@ import click
 import numpy as np
 import onnx
 import onnxruntime
-from onnx.backend.test.runner import Runner
 
 import dmlvk.onnxruntime
 from dmlvk.onnx.backend.exclusions import reason_for
-from dmlvk.onnx.backend.suite import KINDS, cases, data_sets, plain, put_table
+from dmlvk.onnx.backend.suite import KINDS, cases, check_results, put_table
 
 OUTCOMES = ("device", "shared", "host", "folded", "excluded", "refused", "wrong")
 _SHOWN = ("Device", "Shared", "Host", "Folded", "Excluded")
@@ -56,10 +55,7 @@ def session_of(model: bytes | str, providers: Sequence[Any]) -> onnxruntime.Infe
 def _passes(session: onnxruntime.InferenceSession, model: onnx.ModelProto, case: Any) -> str:
     """What is wrong; empty: nothing."""
     try:
-        for inputs, expected in data_sets(model, case):
-            names = [argument.name for argument in session.get_inputs()]
-            outputs = session.run(None, dict(zip(names, inputs, strict=False)))
-            Runner.assert_similar_outputs(plain(expected), plain(outputs), case.rtol, case.atol)
+        check_results(session, model, case)
     except AssertionError as error:
         return f"wrong: {error}"
     except Exception as error:  # noqa: BLE001 - whatever ONNX Runtime raises is a result

@@ -89,10 +89,7 @@ def run_case(device: Device, kind: str, case: Any) -> CaseResult:
         model = case.model if case.model is not None else onnx.load(Path(case.model_dir) / "model.onnx")
         op_type = next((node.op_type for node in model.graph.node), "")
         session = InferenceSession(model, device=device)
-        for inputs, expected in data_sets(model, case):
-            names = [argument.name for argument in session.get_inputs()]
-            outputs = session.run(None, dict(zip(names, inputs, strict=False)))
-            Runner.assert_similar_outputs(plain(expected), plain(outputs), case.rtol, case.atol)
+        check_results(session, model, case)
         hosted = [item for item in session.partition if item.place == "host"]
         launches = session.usage.launches
         session.close()
@@ -103,6 +100,14 @@ def run_case(device: Device, kind: str, case: Any) -> CaseResult:
     if hosted:
         return result("host", f"{hosted[0].op_type}, by {hosted[0].program}: {hosted[0].reason}", launches)
     return result("device", launches=launches)
+
+
+def check_results(session: Any, model: onnx.ModelProto, case: Any) -> None:
+    """Runs a case in a session, dmlvk's or ONNX Runtime's; raises an AssertionError where results are others."""
+    names = [argument.name for argument in session.get_inputs()]
+    for inputs, expected in data_sets(model, case):
+        outputs = session.run(None, dict(zip(names, inputs, strict=False)))
+        Runner.assert_similar_outputs(plain(expected), plain(outputs), case.rtol, case.atol)
 
 
 def plain(values: Any) -> Any:
