@@ -139,6 +139,7 @@ class RecordedStep:
             allocations=tuple(allocations),
             written=tuple(access.allocation for access in self.writes),
             depends=self.depends,
+            operand_bytes=sum(access.end - access.start for access in operands),
         )
 
 

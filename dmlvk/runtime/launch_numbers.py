@@ -2,7 +2,8 @@
 
 A shader is compiled for the numbers of its first launch. When another launch has others (another batch, say), it is
 compiled once more, for all values of those that differ; and again when further ones do, which then ends it: all numbers
-are told. Launches that work on much are not among them: numbers that are compiled in make them faster.
+are told. Launches that work on much are compiled for a few sets of numbers before: numbers that are compiled in make
+them faster.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from dmlvk.spirv.general_shaders import general_shader, numbers_of
 from dmlvk.spirv.modules import binding_count
 from dmlvk.support.recent import Recent
 
-MOST_WORK_GROUPS = 2**10  # Of a launch that may read its numbers from a buffer
+MOST_WORK_GROUPS = 2**10  # Of a launch that reads its numbers from a buffer as soon as they vary
 
-MOST_BYTES = 2**20  # Of all buffers that such a launch binds
+MOST_BYTES = 2**20  # Of all operands of such a launch
+
+MOST_FORMS = 4  # Sets of numbers that a shader is compiled for where it works on more
 
 MOST_NUMBERS = 128  # That a launch reads
 
@@ -45,6 +48,8 @@ class Varying:
     dynamic: frozenset[int] = frozenset()  # the constants that are dynamic
     spirv: bytes = b""  # the module that reads them
     times: int = 0  # how often one was made
+    # the values for which the shader is compiled where it works on much
+    forms: set[tuple[int, ...]] = dataclasses.field(default_factory=set)
 
 
 class LaunchNumbers:
@@ -95,7 +100,7 @@ class LaunchNumbers:
     def varying(self, launch: Launch) -> Varying | None:
         """What a launch reads from a buffer; ``None``: nothing."""
         varying = self._asked_for(launch) if launch.varying else None
-        if varying is None and self._finds_out and _is_small(launch):
+        if varying is None and self._finds_out:
             varying = self._varying_of(launch)
         return varying
 
@@ -131,6 +136,9 @@ class LaunchNumbers:
         pairs = enumerate(zip(values, varying.first, strict=True))
         differing = {index for index, (own, first) in pairs if index in numbers and own != first}
         if not differing:
+            return None
+        if not _is_small(launch) and (values in varying.forms or len(varying.forms) < MOST_FORMS):
+            varying.forms.add(values)
             return None
         if not differing <= varying.dynamic and not self._compile(launch, numbers, varying, differing):
             return None
@@ -202,4 +210,7 @@ def reading(launch: Launch, varying: Varying, buffer: Allocation) -> Launch:
 
 def _is_small(launch: Launch) -> bool:
     x, y, z = launch.work_groups
-    return x * y * z <= MOST_WORK_GROUPS and sum(each.size_in_bytes for each in launch.allocations) <= MOST_BYTES
+    size = launch.operand_bytes
+    if size is None:
+        size = sum(allocation.size_in_bytes for allocation in launch.allocations)
+    return x * y * z <= MOST_WORK_GROUPS and size <= MOST_BYTES

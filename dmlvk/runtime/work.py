@@ -71,6 +71,7 @@ class Launch:
     # the specialization constants, by id, that follow from dynamic sizes: no shader is compiled for them where it can
     # read them from memory
     varying: frozenset[int] = frozenset()
+    operand_bytes: int | None = None  # what its operands take of what it binds; ``None``: all
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -41,8 +41,8 @@ _UNDERSTOOD = _NAMES_ONLY.union(_LITERALS_FROM, _LITERALS_AT, (_SWITCH,))
 def numbers_of(spirv: bytes) -> frozenset[int]:
     """Which constants of a module may be read from a buffer, each by its ``constant_id``.
 
-    Those are numbers that it computes with. Compiled in stay constants that are only compared, which say what is
-    computed and not how much, and those that types depend on.
+    Those are numbers that it computes with, or does nothing with. Compiled in stay constants that are only compared,
+    which say what is computed and not how much, and those that types depend on.
 
     Args:
         spirv: a module, as ``scripts/compile_shaders.py`` or a fused graph makes it.
@@ -93,6 +93,7 @@ class _ModuleConstants:
         self._plain: set[int] = set()  # constants that are the same in all pipelines
         self._fixed: set[int] = set()  # what types and composites are made of
         self._mentioned: set[int] = set()  # what functions do anything with but compare it
+        self._compared: set[int] = set()
         in_function = False
         for _, opcode, operands in module_instructions(words):
             in_function = in_function or opcode == _FUNCTION
@@ -123,18 +124,19 @@ class _ModuleConstants:
                 self._numbers.add(operands[1])
         elif opcode == _SPEC_CONSTANT_OP:
             self.computed[operands[1]] = operands[0], operands[2], operands[3:]
-            if not self._is_comparison(operands[2], operands[3:]):
-                self._mentioned.update(operands[3:])
+            is_compared = self._is_comparison(operands[2], operands[3:])
+            (self._compared if is_compared else self._mentioned).update(operands[3:])
 
     def _note_use(self, opcode: int, operands: array[int]) -> None:
-        if opcode != _SWITCH and not self._is_comparison(opcode, operands[2:]):
-            self._mentioned.update(operands[index] for index in _names(opcode, operands))
+        is_compared = opcode == _SWITCH or self._is_comparison(opcode, operands[2:])
+        names = operands if is_compared else [operands[index] for index in _names(opcode, operands)]
+        (self._compared if is_compared else self._mentioned).update(names)
 
     def _is_comparison(self, opcode: int, operands: array[int]) -> bool:
         return opcode in (_EQUAL, _NOT_EQUAL) and not self._plain.isdisjoint(operands)
 
     def numbers(self) -> dict[int, int]:
-        """The constants that are dynamic: read at each launch, and their ``constant_id``."""
+        """The constants that are dynamic, with their ``constant_id``: read at each launch, or by nothing."""
         fixed = set(self._fixed)
         for name, (_, _, operands) in reversed(self.computed.items()):
             if name in fixed:
@@ -142,7 +144,7 @@ class _ModuleConstants:
         return {
             name: constant_id
             for name, constant_id in self.constant_ids.items()
-            if name in self._numbers & self._mentioned - fixed
+            if name in self._numbers - (self._compared - self._mentioned) - fixed
         }
 
     def depending_on(self, numbers: Iterable[int]) -> dict[int, tuple[int, int, array[int]]]:

@@ -134,16 +134,21 @@ def test_sizes_that_were_first_stay_compiled_in(slow_device: dml.Device, compile
     assert len(compiled) == count
 
 
-def test_numbers_of_large_launches_are_compiled_in(
-    slow_device: dml.Device, compiled: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("most", ["MOST_BYTES", "MOST_WORK_GROUPS"])
+def test_numbers_of_large_launches_are_compiled_in_for_a_few_sizes(
+    slow_device: dml.Device, compiled: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch, most: str
 ) -> None:
-    for most in ("MOST_BYTES", "MOST_WORK_GROUPS"):
-        with monkeypatch.context() as patch:
-            patch.setattr(launch_numbers, most, 0)
-            for number in range(4):
-                before = len(compiled)
-                _transposed(slow_device, 5 + number, 7 if most == "MOST_BYTES" else 8)
-                assert len(compiled) > before
+    monkeypatch.setattr(launch_numbers, most, 0)
+    first = [5 + number for number in range(launch_numbers.MOST_FORMS + 1)]
+    for rows in first:
+        before = len(compiled)
+        _transposed(slow_device, rows, 7)
+        assert len(compiled) > before
+    _transposed(slow_device, 20, 7)
+    before = len(compiled)
+    for rows in (*range(30, 50), *first):
+        _transposed(slow_device, rows, 7)
+    assert len(compiled) == before
 
 
 def test_places_of_numbers_are_used_again(slow_device: dml.Device) -> None:
