@@ -167,7 +167,8 @@ def register() -> bool:
         for code in _CODES:
             skip_code(code)  # which TorchDynamo would compile
         signal.signal(signal.SIGINT, _interrupt_later)
-        signal.default_int_handler = _interrupt_later  # by which programs tell whether there is a handler of their own
+        # By which programs tell whether there is a handler of their own.
+        signal.default_int_handler = _interrupt_later  # type: ignore[assignment]
     torch.serialization.register_package(15, _tag, _restored)
     _help_pytorch()
     steps.register()
