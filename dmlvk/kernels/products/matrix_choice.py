@@ -75,8 +75,6 @@ _ROWS_FOR_WINDOWS = 4
 _FEW_TERMS, _MANY_INVOCATIONS = 64, 1024 * CORES
 """An invocation that goes through all terms by itself waits for each: that takes few of them, or many others beside."""
 
-_LONG_WORK = 2**24  # Products of which a processor has some milliseconds' work
-
 _LARGE_AT_ONCE = 3 * CORES  # Work groups of the largest tiles of convolutions that a GPU runs at once
 
 
@@ -247,8 +245,7 @@ def _tiles_in_subgroups(work: Work) -> list[MatrixTile]:
 
     if work.is_in_lines:
         return [min(LINES, key=takes)]
-    is_long = work.rows * work.columns * work.terms * work.batches >= _LONG_WORK
-    *shared, smallest = ON_PROCESSORS_IN_SUBGROUPS[int(not is_long) :]
+    *shared, smallest = ON_PROCESSORS_IN_SUBGROUPS
     most = _MOST_TOIL * min(map(takes, shared))
     return [*(tile for tile in sorted(shared, key=takes) if takes(tile) <= most), smallest]
 

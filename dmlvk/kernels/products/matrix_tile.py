@@ -84,7 +84,8 @@ class MatrixTile:
         iterations = (
             results * (SEGMENT // _TERMS_PER_ITERATION + 3) + 2 * self.rows + SEGMENT
         )  # with those that end a loop
-        return max(1, MAX_LOOP_ITERATIONS // iterations)
+        assert iterations <= MAX_LOOP_ITERATIONS, f"{self.name}: {iterations} iterations of a segment"
+        return MAX_LOOP_ITERATIONS // iterations
 
     @property
     def stores_fours(self) -> bool:

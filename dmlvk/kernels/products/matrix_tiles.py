@@ -393,14 +393,13 @@ ON_PROCESSORS_OF_A_SHAPE = tuple(_processors(*block, is_for_any_shape=False) for
 """The same for convolutions whose shape does not go into push constants: see ``Product.shape``."""
 
 ON_PROCESSORS_IN_SUBGROUPS = (
-    _processors("64x8_shared", 64, 8, shares_left=True),
     _processors("32x8_shared", 32, 8, shares_left=True),
     _processors("8x8_shared", 8, 8, shares_left=True),
     _processors("1x16", 1, 16),
     ON_PROCESSORS[-1],
 )
-"""Where subgroups of ``LANES`` invocations hand on to one another what they load. The first takes twice as long to
-compile as the second: it is for products that take long."""
+"""Where subgroups of ``LANES`` invocations hand on to one another what they load. A block has at most 32 rows: shaders
+mark each by a bit, and more than 490 results would be more iterations than llvmpipe lets an invocation go through."""
 
 LINES = (
     _processors("32x14_in_lines", 32, 14, shares_left=True, window=3),

@@ -21,7 +21,7 @@
 layout(local_size_x = INVOCATIONS) in;
 
 #define RESULTS (BLOCK_ROWS * BLOCK_COLUMNS)
-#define FRONT_ROWS (IN_LINES == 1 || BLOCK_ROWS < 16 ? 1 : BLOCK_ROWS < 64 ? 4 : 8) // brought to the front at once: about the root of all
+#define FRONT_ROWS (IN_LINES == 1 || BLOCK_ROWS < 16 ? 1 : 4) // brought to the front at once: about the root of all
 #define FRONT (FRONT_ROWS * BLOCK_COLUMNS)
 
 uint left_bits(uint first, Term term) { return operand(LOAD(OPERAND, words_left, first + term.left)); }
