@@ -192,7 +192,8 @@ def test_what_finds_no_memory_keeps_nothing_else_from_being_computed(
 
 
 _INTERRUPTED = """
-import _thread, random, threading, time
+import _thread, random, signal, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which jobs of shells in the background are without
 import torch
 import dmlvk.torch
 
@@ -203,9 +204,9 @@ count, is_on = 0, threading.Event()
 def interrupt():
     while True:
         is_on.wait()
+        is_on.clear()  # before the program can ask for the next one
         time.sleep(random.random() * 0.005)
         _thread.interrupt_main()
-        is_on.clear()
 
 threading.Thread(target=interrupt, daemon=True).start()
 for _ in range(150):
