@@ -165,4 +165,5 @@ def _opened(path: Path) -> Iterator[Image.Image]:
     except _BROKEN_FILE_ERRORS as error:
         if isinstance(error, InvalidArgumentError):
             raise
-        raise InvalidArgumentError(f"the picture {str(path)!r} cannot be read: {error}") from error
+        words = getattr(error, "strerror", None) or error  # without the file's name
+        raise InvalidArgumentError(f"the picture {str(path)!r} cannot be read: {words}") from error

@@ -35,7 +35,7 @@ from dmlvk.torch.devices import check_options, device_for
 from dmlvk.torch.host_nodes import is_on_host, put_numbers_on_host, put_on_host
 from dmlvk.torch.lowering import LOWERINGS, NotLowered, has_lowering, name_of
 from dmlvk.torch.parts import DevicePart
-from dmlvk.torch.refusals import has_refusals, unless_refused
+from dmlvk.torch.refusals import refused_node, unless_refused
 from dmlvk.torch.residency import Residency
 from dmlvk.torch.sizes import NoNumber, depends_on_data
 from dmlvk.torch.support import NOT_LOWERED
@@ -240,7 +240,8 @@ def _compiled(options: dict[str, Any], kind: _Kind, module: GraphModule, example
             f"dmlvk.torch: the options device and arithmetic are for tensors of the CPU; got {options} with tensors on "
             f"{NAME}, whose device torch.{NAME}.use chooses"
         )
-    if has_refusals(module):
+    if (refused := refused_node(module)) is not None:
+        _log.warning("torch: PyTorch runs a graph by itself, as it refuses the types of %s", name_of(refused))
         return _boxed(module)
     setting = _CompilerSetting(None if is_recorded else device_for(options))
     metadata = getattr(TracingContext.try_get(), "fw_metadata", None)

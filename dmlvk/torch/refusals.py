@@ -72,17 +72,13 @@ def _refuses(operator: Any, kinds: tuple[Any, ...], places: TreeSpec) -> bool:
     return False
 
 
-def has_refusals(module: GraphModule) -> bool:
-    """Whether a graph ends in an error of PyTorch's, since it refuses types of a node.
+def refused_node(module: GraphModule) -> Node | None:
+    """The first node whose types PyTorch refuses, so that the graph ends in an error of its; ``None``: there is none.
 
     What a decomposition computes of other types is its own matter.
     """
-    return any(
-        node.op == "call_function"
-        and _is_of(node.meta, node.target)
-        and is_refused(node.target, node.args, node.kwargs)
-        for node in module.graph.nodes
-    )
+    calls = (node for node in module.graph.nodes if node.op == "call_function" and _is_of(node.meta, node.target))
+    return next((node for node in calls if is_refused(node.target, node.args, node.kwargs)), None)
 
 
 def _is_of(meta: Mapping[str, Any], operator: Any) -> bool:
