@@ -7,8 +7,7 @@
 spirv-cross is what MoltenVK has inside. A module is bad that it refuses, that has more than 31 buffers or more than 32
 KiB of shared memory with its largest tiles, or whose text has what Metal lacks or what depends on fast math (double,
 half, 64-bit integers, isnan, transcendental functions). Modules with optional features (cooperative matrices, integer
-dot products), which no device of MoltenVK has, are counted apart, and those that the plan gives only to devices with
-more shared memory. Nothing is compiled by Apple's compiler.
+dot products), which no device of MoltenVK has, are counted apart. Nothing is compiled by Apple's compiler.
 
 Exit status: 0 no module is bad, 1 some are, 2 wrong usage, 3 spirv-cross is not here.
 """
@@ -28,9 +27,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from dmlvk.kernels import library
 from dmlvk.kernels.catalog import all_variants
-from dmlvk.kernels.products import packed_integers
-from dmlvk.kernels.target import Target
-from dmlvk.operators.type_groups import FLOATS
 from dmlvk.spirv.coherence import without_coherence
 from dmlvk.spirv.modules import binding_count, module_instructions, module_words
 
@@ -61,12 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 3
     translated = left_out = 0
     faults: dict[str, str] = {}
-    too_large = _too_large()
     with tempfile.TemporaryDirectory() as folder:
         for variant in all_variants()[:: options.every]:
-            if variant.name in too_large:
-                left_out += 1
-                continue
             module = without_coherence(library.load(variant.name))
             fault = fault_of(module, Path(folder), ("exp2",) if _MAY_ROUND.fullmatch(variant.name) else ())
             if fault is None:
@@ -78,17 +70,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(f"{variant.name}: {fault}", flush=True)
     print(f"Metal: {translated} modules translated, {left_out} not, which Metal never gets, {len(faults)} are bad")
     return 1 if faults else 0
-
-
-def _too_large() -> set[str]:
-    """Modules that the plan gives to devices with more shared memory only."""
-    return {
-        kernel.variant(Target(), is_of_experts=is_of_experts).name
-        for is_of_experts in (False, True)
-        for chunks_of in (None, *FLOATS)
-        for kernel in packed_integers.rows_kernels(chunks_of, is_of_experts=is_of_experts)
-        if kernel.shared_memory > MOST_SHARED_BYTES
-    }
 
 
 def optional_capabilities(module: bytes) -> set[int]:

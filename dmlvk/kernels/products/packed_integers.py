@@ -125,17 +125,20 @@ class RowsKernel:
         return 4 * (values + results)
 
     def variant(self, target: Target, *, is_of_experts: bool = False) -> ShaderVariant:
+        """The shader, which work groups of all sizes have in common."""
         given = {
             **defines_of(self.chunks_of, self.bits, self.chunk, target),
             "BLOCK_ROWS": f"{self.rows}u",
-            "INVOCATIONS": f"{self.invocations}u",
-            "STAGE_COLUMNS": f"{self.stage_columns}u",
             "AT_ONCE": f"{self.at_once}u",
         }
         if self.is_gated:
             given["IS_GATED"] = "1"
-        size = f".{self.rows}.{self.invocations}{'.gated' * self.is_gated}"
+        size = f".{self.rows}x{self.at_once}{'.gated' * self.is_gated}"
         return _variant("rows", given, is_of_experts=is_of_experts, size=size)
+
+    def constants(self) -> dict[str, int]:
+        """The specialization constants that follow from the work group's size."""
+        return {"INVOCATIONS": self.invocations, "STAGE_COLUMNS": self.stage_columns}
 
     def group_columns(self, product: Product) -> int:
         """Columns of a work group: as many as leave all cores with work."""
@@ -193,7 +196,7 @@ def variants(*, is_of_experts: bool = False) -> Iterator[ShaderVariant]:
     """The shaders; of rows that have weights of their own each, or of others."""
     for bits, chunk in itertools.product(BITS, CHUNKS):
         yield _processor_variant(defines(bits, chunk, Target()), is_of_experts=is_of_experts)
-    for kernel in rows_kernels(is_of_experts=is_of_experts):
+    for kernel in rows_kernels(is_of_experts=is_of_experts):  # of which those of some sizes have a shader in common
         for has_dot_product in (False, True):
             yield kernel.variant(Target(has_integer_dot_product=has_dot_product), is_of_experts=is_of_experts)
     for chunks_of in FLOATS:
@@ -318,6 +321,7 @@ def rows_launch(
     passes = -(-segments // kernel.segments)
     across = kernel.group_columns(product)
     constants |= {
+        **kernel.constants(),
         "SEGMENTS_BESIDE": -(-segments // passes),
         "PACKED_HAS_VECTORS": int(weights.chunks_have_vectors(chunk)),
         "GROUP_COLUMNS": across,

@@ -4,8 +4,8 @@
 // GROUP_COLUMNS columns, and loads of each what its chunk meets there, so that neighbours load what is neighbouring. What chunks give is
 // exchanged by shared memory, STAGE_COLUMNS columns at a time, and added in rising order.
 //
-// The compile script passes BLOCK_ROWS, INVOCATIONS, STAGE_COLUMNS, AT_ONCE (columns whose weights are on their way at one time; half of
-// STAGE_COLUMNS, or a part of that) and what packed_integers.glsl or packed_chunks.glsl is passed.
+// The compile script passes BLOCK_ROWS, AT_ONCE (columns whose weights are on their way at one time; half of STAGE_COLUMNS, or a part of
+// that) and what packed_integers.glsl or packed_chunks.glsl is passed.
 #ifndef IS_CHUNKED
 #include "products/packed_integers.glsl"
 #include "products/packed_planes.glsl"
@@ -15,7 +15,10 @@
 #include "products/packed_chunks.glsl"
 #endif
 
-layout(local_size_x = INVOCATIONS) in;
+layout(local_size_x = 256) in; // INVOCATIONS when a kernel is made
+
+layout(constant_id = 38) const uint INVOCATIONS = 256u;
+layout(constant_id = 39) const uint STAGE_COLUMNS = 2u;
 
 // Segments that a work group computes beside one another.
 layout(constant_id = 20) const uint SEGMENTS_BESIDE = 1u;
