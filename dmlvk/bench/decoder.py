@@ -32,22 +32,25 @@ _OWN_MEMORY = re.compile(r"^RssAnon:\s+(\d+) kB", re.MULTILINE)
 """What Linux says in ``/proc/self/status`` of a process's memory, mapped files not counted."""
 
 
+def own_bytes() -> int | None:
+    """What the process has for itself on the host, its mapped files not counted; ``None``: the system does not say."""
+    status = Path("/proc/self/status")
+    own = _OWN_MEMORY.search(status.read_text(encoding="ascii")) if status.is_file() else None
+    return None if own is None else int(own[1]) * 1024
+
+
 @dataclasses.dataclass(frozen=True)
 class MemoryUse:
     device_bytes: int  # of weights and whatever lies between kernels, without the caches of keys and values
     cache_bytes: int  # of these
     file_bytes: int  # of the model's files
-    # that the process has for itself on the host, its mapped files not counted; the device's memory is among it where
-    # that is the host's. ``None``: the system does not say
-    host_bytes: int | None
+    host_bytes: int | None  # of :func:`own_bytes`; the device's memory is among it where that is the host's
 
     @classmethod
     def of(cls, session: Any, file: Path, cache_bytes: int) -> MemoryUse:
         """What a session takes whose model is in a file and another one beside it with ``.data`` behind its name."""
         files = sum(path.stat().st_size for path in (file, file.with_name(f"{file.name}.data")))
-        status = Path("/proc/self/status")
-        own = _OWN_MEMORY.search(status.read_text(encoding="ascii")) if status.is_file() else None
-        return cls(session.usage.device_bytes, cache_bytes, files, None if own is None else int(own[1]) * 1024)
+        return cls(session.usage.device_bytes, cache_bytes, files, own_bytes())
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,8 +16,9 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
-from dmlvk.bench import comparisons
+from dmlvk.bench import comparisons, gguf_models
 from dmlvk.bench.comparisons import llama_cpp
+from dmlvk.bench.decoder_models import DecoderSize
 from dmlvk.cli import cli
 from dmlvk.language import LanguageModel
 from tests.language.small_llama import write_llama
@@ -147,3 +148,38 @@ def test_what_llama_cpp_reads_has_the_values_of_the_packed_file(tmp_path: Path) 
 def logits_of(path: Path) -> npt.NDArray[Any]:
     with LanguageModel(path, max_length=8) as model:
         return model.logits(model.encode("abc")).numpy()
+
+
+@pytest.mark.parametrize("kind", gguf_models.TYPES)
+def test_a_file_of_random_weights_is_timed_alone(
+    device: dml.Device, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    path, counts = tmp_path / "times.json", ("-l", "5", "-p", "7", "-n", "5", "--folder", str(tmp_path))
+    run("llama-cpp", "-d", str(device.info.index), "-t", kind, *counts, "--json", str(path))
+    (found,) = written(path, device)["results"]
+    assert found["opened"] > 0
+    assert min(found["prompt of 7"], found["token behind 5"]) > 0
+    assert re.search(r"token behind +5: +[\d.]+ ms", capsys.readouterr().out)
+    (file,) = tmp_path.glob(f"tiny-{kind}-*.gguf")
+    for tensor in gguf.GGUFReader(file).tensors:
+        values = gguf.dequantize(tensor.data, tensor.tensor_type)
+        wanted = 1 if tensor.name.endswith("norm.weight") else 1 / tensor.shape[0]
+        assert np.square(values).mean() == pytest.approx(wanted, rel=0.1), tensor.name
+
+
+def test_types_of_q4_k_m_are_those_that_llama_cpp_chooses(tmp_path: Path) -> None:
+    size = DecoderSize(layers=32, hidden=256, heads=2, key_heads=1, head=64, inner=320, vocabulary=512)
+    gguf_models.write_model(tmp_path / "model.gguf", size, 64, "Q4_K_M")
+    types = {tensor.name: tensor.tensor_type.name for tensor in gguf.GGUFReader(tmp_path / "model.gguf").tensors}
+    better = [*range(4), *range(6, 28, 3), *range(28, 32)]  # as llama_model_quantize writes them
+    assert [layer for layer in range(32) if types[f"blk.{layer}.attn_v.weight"] == "Q6_K"] == better
+    assert [layer for layer in range(32) if types[f"blk.{layer}.ffn_down.weight"] == "Q8_0"] == better
+    assert {types[f"blk.{layer}.ffn_down.weight"] for layer in range(32)} == {"Q5_0", "Q8_0"}
+    assert types["output.weight"] == "Q6_K"
+    assert {types[name] for name in ("token_embd.weight", "blk.0.ffn_gate.weight", "blk.9.attn_q.weight")} == {"Q4_K"}
+
+
+def test_texts_of_a_file_are_compared_with_libraries_only(tmp_path: Path) -> None:
+    (tmp_path / "model.gguf").touch()
+    with pytest.raises(click.UsageError, match="--text: needs LIBRARIES"):
+        run("llama-cpp", "--text", str(tmp_path / "model.gguf"))

@@ -1,4 +1,4 @@
-"""llama.cpp on a llama of the sizes of ``dmlvk bench decoder``, by its own libraries."""
+"""GGUF files of random weights, of the types of Q4_K_M say, by dmlvk and by llama.cpp's own libraries."""
 
 from __future__ import annotations
 
@@ -8,20 +8,24 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import gguf
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.bench.decoder_models import SIZES, DecoderSize
-from dmlvk.language import LanguageModel
+import dmlvk as dml
+from dmlvk.bench.decoder import own_bytes
+from dmlvk.bench.decoder_models import SIZES
+from dmlvk.bench.gguf_models import TYPES, write_model
+from dmlvk.bench.report import write_measured
+from dmlvk.cli.selection import arithmetic_option, chosen_device, device_option, json_option
+from dmlvk.language import LanguageModel, Sampling
+from dmlvk.support.arithmetic import Arithmetic
 
-_BLOCK, _BLOCK_BYTES = 32, 18
-"""Elements of a block of Q4_0, and its bytes: a FLOAT16 scale, and half a byte for each element."""
-
-_PATTERN_BYTES = 2**22
+_WARM_UP, _PROMPT_RUNS = 4, 6
+"""Tokens that do not count, and runs of a prompt, of which the first does not."""
 
 _PROMPTS = (
     *("The capital of France is", "Once upon a time, in a small village by the sea,", "def fibonacci(n):\n    "),
@@ -29,6 +33,8 @@ _PROMPTS = (
 )
 _MOST_PROMPT = 64  # Tokens
 _LEAST_GAP = 1e-3  # Of what logits extend over, from which on the likeliest token must be the same
+_MOST_AT_ONCE = 512  # Tokens that llama.cpp runs at once
+
 _STRUCT_BYTES = 1024
 """More than llama.cpp's structures of parameters have: they are returned and passed by value, in memory."""
 
@@ -60,54 +66,32 @@ class _LlamaBatch(ctypes.Structure):
     _fields_ = (("tokens", ctypes.c_int32), ("rest", ctypes.c_void_p * 6))
 
 
-def write_model(path: Path, size: DecoderSize, positions: int) -> None:
-    """Writes a llama of random Q4_0 weights."""
-    writer = gguf.GGUFWriter(path, "llama")
-    pattern = np.random.default_rng(0).integers(0, 256, _PATTERN_BYTES, np.uint8)
+class Own:
+    """A model in dmlvk, as programs have it."""
 
-    def weights(name: str, columns: int, terms: int) -> None:
-        blocks = columns * terms // _BLOCK
-        packed = np.resize(pattern, blocks * (_BLOCK_BYTES - 2)).reshape(blocks, -1)
-        scale = np.full((blocks, 1), 0.14 / np.sqrt(terms), np.float16).view(np.uint8)
-        lines = np.concatenate([scale, packed], 1).reshape(columns, -1)
-        writer.add_tensor(name, lines, raw_dtype=gguf.GGMLQuantizationType.Q4_0)
+    version = dml.__version__
 
-    writer.add_block_count(size.layers)
-    writer.add_context_length(positions)
-    writer.add_embedding_length(size.hidden)
-    writer.add_feed_forward_length(size.inner)
-    writer.add_head_count(size.heads)
-    writer.add_head_count_kv(size.key_heads)
-    writer.add_key_length(size.head)
-    writer.add_value_length(size.head)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_dimension_count(size.head)
-    writer.add_rope_freq_base(10000.0)
-    writer.add_vocab_size(size.vocabulary)
-    writer.add_tokenizer_model("none")
-    writer.add_file_type(gguf.LlamaFileType.MOSTLY_Q4_0)
-    norm = np.ones(size.hidden, np.float32)
-    wide, narrow = size.heads * size.head, size.key_heads * size.head
-    weights("token_embd.weight", size.vocabulary, size.hidden)
-    writer.add_tensor("output_norm.weight", norm)
-    weights("output.weight", size.vocabulary, size.hidden)
-    for layer in range(size.layers):
-        for part in ("attn_norm", "ffn_norm"):
-            writer.add_tensor(f"blk.{layer}.{part}.weight", norm)
-        for part, columns, terms in (
-            ("attn_q", wide, size.hidden),
-            ("attn_k", narrow, size.hidden),
-            ("attn_v", narrow, size.hidden),
-            ("attn_output", size.hidden, wide),
-            ("ffn_gate", size.inner, size.hidden),
-            ("ffn_up", size.inner, size.hidden),
-            ("ffn_down", size.hidden, size.inner),
-        ):
-            weights(f"blk.{layer}.{part}.weight", columns, terms)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    def __init__(self, file: Path, device: dml.Device, positions: int) -> None:
+        self.device = device.info.name
+        self._model = LanguageModel(file, device, max_length=positions)
+
+    def close(self) -> None:
+        """Frees what lies on the device."""
+        self._model.close()
+
+    def prompt(self, tokens: Sequence[int]) -> float:
+        """What a text takes that stands alone, in milliseconds."""
+        self._model.keep([])
+        start = time.perf_counter()
+        float(self._model.logits(tokens).numpy()[0, 0])
+        return (time.perf_counter() - start) * 1e3
+
+    def following(self, text: Sequence[int], count: int) -> list[float]:
+        """What each of so many tokens takes behind a text, the likeliest ones, in milliseconds."""
+        ends = list[float]()
+        for _ in self._model.generate(text, Sampling(), most=count + 1):
+            ends.append(time.perf_counter())
+        return [float(taken) for taken in np.diff(ends) * 1e3]
 
 
 class Llama:
@@ -125,12 +109,14 @@ class Llama:
     ) -> None:
         ctypes.CDLL(str(libraries / "libggml-base.so"), mode=ctypes.RTLD_GLOBAL)
         ggml = ctypes.CDLL(_library(libraries, "libggml.*"), mode=ctypes.RTLD_GLOBAL)
-        self._library = ctypes.CDLL(_library(libraries, "libllama.*"))
+        file = _library(libraries, "libllama.*")
+        self._library, self.version = ctypes.CDLL(file), Path(file).stem.removeprefix("libllama.")
         self._silence = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(lambda *_: None)
         if quiet:
             self._library.llama_log_set(self._silence, None)
         ggml.ggml_backend_load_all_from_path(str(libraries).encode())
         self._library.llama_backend_init()
+        self.device = _devices(ggml)
         pointer = ctypes.c_void_p
         loaded = self._function("llama_model_load_from_file", pointer, ctypes.c_char_p, _Parameters)
         opened = self._function("llama_init_from_model", pointer, pointer, _Parameters)
@@ -146,7 +132,7 @@ class Llama:
         if not self._model:
             raise SystemExit(f"{model}: llama.cpp cannot load it")
         of_context = self._function("llama_context_default_params", _Parameters)()
-        of_context.put(0, positions, 512, 512)  # n_ctx, n_batch, n_ubatch
+        of_context.put(0, positions, _MOST_AT_ONCE, _MOST_AT_ONCE)  # n_ctx, n_batch, n_ubatch
         if is_wide:
             if of_context.numbers(_CACHES, 2) != [_HALF, _HALF]:
                 raise SystemExit("llama.cpp's structure of a context's parameters is another one than v0.5.0 has")
@@ -175,6 +161,18 @@ class Llama:
         self._wait(self._context)
         float(self._logits(self._context, -1)[0])
         return (time.perf_counter() - start) * 1e3
+
+    def prompt(self, tokens: Sequence[int]) -> float:
+        """What a text takes that stands alone, in milliseconds."""
+        self.clear()
+        return self.run(tokens)
+
+    def following(self, text: Sequence[int], count: int) -> list[float]:
+        """What each of so many tokens takes behind a text, in milliseconds."""
+        self.clear()
+        for first in range(0, len(text), _MOST_AT_ONCE):
+            self.run(text[first : first + _MOST_AT_ONCE])
+        return [self.run([7 + i]) for i in range(count)]
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a text, with the one that begins it."""
@@ -243,11 +241,29 @@ def compare_texts(libraries: Path, file: Path, tokens: int, folder: Path) -> boo
     return is_same
 
 
+def _devices(ggml: ctypes.CDLL) -> str:
+    """What llama.cpp may run on, the processor left out where there is another."""
+    ggml.ggml_backend_dev_count.restype = ctypes.c_size_t
+    ggml.ggml_backend_dev_get.restype, ggml.ggml_backend_dev_get.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+    describe = ggml.ggml_backend_dev_description
+    describe.restype, describe.argtypes = ctypes.c_char_p, [ctypes.c_void_p]
+    found = [describe(ggml.ggml_backend_dev_get(number)).decode() for number in range(ggml.ggml_backend_dev_count())]
+    return ", ".join(found[:-1] or found)
+
+
 def _library(folder: Path, pattern: str) -> str:
     found = sorted(path for path in folder.glob(f"{pattern}so") if "vulkan.so" not in path.name)
     if not found:
         raise SystemExit(f"{folder}: has no {pattern}so")
     return str(found[0])
+
+
+class _Counts(NamedTuple):
+    """What is timed."""
+
+    prompts: Sequence[int]  # their tokens
+    lengths: Sequence[int]  # of texts before tokens
+    tokens: int  # of which medians are taken
 
 
 def _numbers(_: click.Context, __: click.Parameter, text: str) -> list[int]:
@@ -257,9 +273,42 @@ def _numbers(_: click.Context, __: click.Parameter, text: str) -> list[int]:
         raise click.BadParameter(f"{text!r} is no list of numbers") from None
 
 
+def _timed(name: str, opened: Callable[[], Own | Llama], before: int | None, counts: _Counts) -> dict[str, Any]:
+    """Prints what a model takes.
+
+    Args:
+        before: what the process had for itself without it.
+    """
+    start = time.perf_counter()
+    model = opened()
+    made: dict[str, Any] = {"name": name, "opened": time.perf_counter() - start}
+    made["library"] = {"name": name, "version": model.version, "device": model.device}
+    print(f"{name}: {model.version} on {model.device}: opened in {made['opened']:.2f} s", flush=True)
+    for count in counts.prompts:
+        times = [model.prompt([5 + i % 1000 for i in range(count)]) for _ in range(_PROMPT_RUNS)]
+        made[f"prompt of {count}"] = statistics.median(times[1:])
+        print(f"{name}: prompt of {count:5}: {made[f'prompt of {count}']:8.3f} ms (the first time {times[0]:.1f})")
+    for length in counts.lengths:
+        times = model.following([5 + i % 1000 for i in range(length)], counts.tokens)
+        made[f"token behind {length}"] = statistics.median(times[_WARM_UP:])
+        print(f"{name}: token behind {length:5}: {made[f'token behind {length}']:8.3f} ms", flush=True)
+    if before is not None and (now := own_bytes()) is not None:
+        made["own_bytes"] = now - before
+        print(f"{name}: {made['own_bytes'] / 1e9:.2f} GB of the host's memory beside the mapped file", flush=True)
+    if isinstance(model, Own):
+        model.close()
+    return made
+
+
+def _print_ratios(own: dict[str, Any], other: dict[str, Any]) -> None:
+    for work in (name for name in own if name.startswith(("prompt", "token"))):
+        print(f"{work}: {other[work] / own[work]:.2f} times as fast as llama.cpp")
+
+
 @click.command()
-@click.argument("libraries", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("libraries", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("-s", "--size", type=click.Choice(list(SIZES)), default="tiny", show_default=True, help="Of the model.")
+@click.option("-t", "--type", "kind", type=click.Choice(TYPES), default="Q4_0", show_default=True, help="Of the file.")
 @click.option(
     "-l",
     "--lengths",
@@ -277,40 +326,50 @@ def _numbers(_: click.Context, __: click.Parameter, text: str) -> list[int]:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A GGUF file whose likeliest tokens are compared instead; exits with 1 where they are others.",
 )
-@click.option("--loud", is_flag=True, help="Show llama.cpp's messages: which device it takes.")
+@click.option("--loud", is_flag=True, help="Show llama.cpp's messages.")
+@device_option
+@arithmetic_option
+@json_option
 def command(
-    libraries: Path,
+    libraries: Path | None,
     size: str,
+    kind: str,
     lengths: list[int],
     prompts: list[int],
     tokens: int,
     folder: Path | None,
     file: Path | None,
     loud: bool,
+    device: str | None,
+    arithmetic: Arithmetic | None,
+    json_file: Path | None,
 ) -> None:
-    """Time llama.cpp with random weights of four bits (GGUF's Q4_0); dmlvk bench decoder times dmlvk on the same sizes.
+    """Time a GGUF file of random weights: opening it, prompts, and tokens one by one, by dmlvk and by llama.cpp.
 
     LIBRARIES is a folder with libllama*.so and libggml*.so as they are built, for example package/bins/linux-x64-vulkan
-    of the npm package @node-llama-cpp/linux-x64-vulkan; the Python package gguf writes the model. Numbers are medians;
-    one of a token has its logits on the host, as a program that chooses tokens there has.
+    of the npm package @node-llama-cpp/linux-x64-vulkan; without it dmlvk alone is timed. The Python package gguf writes
+    the file. Numbers are medians. A token is on the host: dmlvk chooses it on the device, llama.cpp gives its logits.
     """
+    if file is not None and libraries is None:
+        raise click.UsageError("--text: needs LIBRARIES, whose tokens are compared")
+    counts = _Counts(prompts, lengths, tokens)
     positions = max(max(lengths) + tokens + 16, *prompts)
     with tempfile.TemporaryDirectory() as temporary:
-        if file is not None:
+        if file is not None and libraries is not None:
             raise SystemExit(not compare_texts(libraries, file, tokens, Path(temporary)))
-        file = (folder or Path(temporary)) / f"{size}-{positions}.gguf"
-        if not file.is_file():
-            write_model(file, SIZES[size], positions)
-        llama = Llama(libraries, file, positions, quiet=not loud)
-        for count in prompts:
-            times = []
-            for _ in range(6):
-                llama.clear()
-                times.append(llama.run([5 + i % 1000 for i in range(count)]))
-            print(f"prompt of {count:5}: {statistics.median(times[1:]):8.3f} ms (the first time {times[0]:.1f})")
-        for length in lengths:
-            llama.clear()
-            for first in range(0, length, 512):
-                llama.run([5 + i % 1000 for i in range(first, min(first + 512, length))])
-            times = [llama.run([7 + i]) for i in range(tokens)]
-            print(f"token behind {length:5}: {statistics.median(times[4:]):8.3f} ms", flush=True)
+        model = (folder or Path(temporary)) / f"{size}-{kind}-{positions}.gguf"
+        if not model.is_file():
+            write_model(model, SIZES[size], positions, kind)
+        before = own_bytes()
+        with dml.Device(chosen_device(device), arithmetic=arithmetic) as opened:
+            print(f"{size} {kind}, {model.stat().st_size / 1e9:.3f} GB, on {opened.info.name}, {opened.info.driver}")
+            facts = opened.info
+            results = [_timed("dmlvk", lambda: Own(model, opened, positions), before, counts)]
+        if libraries is not None:
+            before = own_bytes()
+            results.append(
+                _timed("llama.cpp", lambda: Llama(libraries, model, positions, quiet=not loud), before, counts)
+            )
+            _print_ratios(*results)
+    if json_file is not None:
+        write_measured(json_file, facts, [result.pop("library") for result in results], results)
