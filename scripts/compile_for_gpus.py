@@ -15,11 +15,11 @@
 
 Launches are those that operators make for tensors of many kinds and sizes, and networks and decoders besides, drawn
 without a device (``--operators NETWORKS``: these only), with the constants that they give to each
-pipeline. Mesa's RADV with RADV_FORCE_FAMILY needs no card: it compiles by ACO, and tells registers, spills and memory.
-Intel's driver anv takes a library for the kernel, built from Mesa's source once (``scripts/cross/drm_shim.py``; it
-needs gcc and libdrm-dev). RADV with cooperative matrices is Debian 13's (``scripts/cross/foreign_drivers.py``). They
-execute nothing. A launch is bad that does not
-compile, spills vector registers or needs scratch memory, or takes more than two seconds of a processor to compile
+pipeline. Drivers compile by a program of C (``scripts/cross/gpu_drivers.py``; it needs gcc). Mesa's RADV with
+RADV_FORCE_FAMILY needs no card: it compiles by ACO, and tells registers, spills and memory. Intel's driver anv takes a
+library for the kernel, built from Mesa's source once (``scripts/cross/drm_shim.py``; it needs libdrm-dev). RADV with
+cooperative matrices is Debian 13's. They execute nothing. A launch is bad that does not compile, spills
+vector registers or needs scratch memory, or takes more than two seconds of a processor to compile
 (``--most-seconds``; beside other programs it may take twice as long: what has taken too long beside other processes
 of ``--jobs`` is compiled again at the end, alone).
 
@@ -33,29 +33,23 @@ import contextlib
 import functools
 import json
 import math
-import os
-import subprocess
+import queue
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
-from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from dmlvk.errors import DmlError
-from dmlvk.kernels.target import Target
-from dmlvk.runtime.vulkan import loader
-from dmlvk.runtime.vulkan.devices import describe
 from dmlvk.spirv.modules import binding_count
-from scripts.cross import drm_shim, foreign_drivers
+from scripts.cross.gpu_drivers import Compiled, Family, PipelineCompiler
 from scripts.cross.targets import CrossBuildError
 from scripts.shader_tools.changes import UnknownCommitError, changes_since
 from scripts.shader_tools.launches import TARGETS, RealLaunch, real_launches
-from scripts.shader_tools.pipelines import UNCACHED, Compiled, DriverCompiler, PipelineCompiler
-from scripts.shader_tools.side_by_side import Opening, Rows, described, outcomes
 
 MOST_SECONDS = 2.0
 
@@ -71,7 +65,15 @@ the driver, or the family."""
 _SPILLS = ("Spilled VGPRs", "Spill Count", "TMU Spills", "STP Count")
 _SCRATCH = ("Scratch size", "Scratch Memory Size", "Spill Size")  # By the drivers' names
 
-_FOLDERS = ("/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d")
+Rows = list[dict[str, Any]]  # What is told of a launch, in each of its module's forms
+
+
+class DriverCompiler(Protocol):
+    def compile(self, spirv: bytes, constants: Sequence[int], bindings: int, push_words: int) -> Compiled:
+        """As ``PipelineCompiler.compile``."""
+
+
+Opening = Callable[[], contextlib.AbstractContextManager[DriverCompiler]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -94,39 +96,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.jobs < 1:
         parser.error(f"--jobs {options.jobs}: at least one process is needed")
     try:
-        return _by_driver(options, arguments)
+        return _by_driver(options)
     except UnknownCommitError as error:
         parser.error(f"--changed-since {error}")
 
 
-def _by_driver(options: argparse.Namespace, arguments: Sequence[str] | None) -> int:
-    if options.family in foreign_drivers.FAMILIES:
-        return _by_foreign_driver(options)
-    is_intel = options.family in drm_shim.PLATFORMS
-    manifest = found_manifest("intel" if is_intel else "radeon")
-    if manifest is None:
-        driver = "anv" if is_intel else "RADV"
-        print(f"compile_for_gpus.py: {driver} is not here (apt install mesa-vulkan-drivers)", file=sys.stderr)
-        return 3
-    os.environ["VK_DRIVER_FILES"] = os.environ["VK_ICD_FILENAMES"] = str(manifest)
-    os.environ |= UNCACHED
-    if not is_intel:
-        os.environ["RADV_FORCE_FAMILY"] = options.family
-    elif os.environ.get("INTEL_STUB_GPU_PLATFORM") != options.family:
-        return _again_with_shim(options.family, arguments)
+def _by_driver(options: argparse.Namespace) -> int:
+    family = Family(options.family)
     try:
-        with loader.Instance() as instance:
-            info = describe(instance, 0, instance.physical_devices()[0])
-        return _compiled(_opened, info.name, f"{Target.of(info).registers} registers", options)
-    except (DmlError, IndexError) as error:
+        opening = functools.partial(PipelineCompiler, family.command())
+        with opening() as compiler:
+            name = compiler.device
+        return _compiled(opening, name, family.target, options)
+    except (CrossBuildError, DmlError) as error:
         print(f"compile_for_gpus.py: {options.family} cannot be compiled for: {error}", file=sys.stderr)
         return 3
-
-
-@contextlib.contextmanager
-def _opened() -> Iterator[PipelineCompiler]:
-    with loader.Instance() as instance, PipelineCompiler(instance, instance.physical_devices()[0]) as compiler:
-        yield compiler
 
 
 def chosen_launches(options: argparse.Namespace, target: str) -> list[RealLaunch]:
@@ -154,35 +138,6 @@ def chosen_launches(options: argparse.Namespace, target: str) -> list[RealLaunch
     print(f"{len(touched)} launches are touched since {options.changed_since}; {len(others)} of the others", flush=True)
     first = {launch.variant: launch for launch in reversed(touched)}
     return [*first.values(), *others, *(launch for launch in touched if launch is not first[launch.variant])]
-
-
-def _by_foreign_driver(options: argparse.Namespace) -> int:
-    try:
-        opening = functools.partial(foreign_drivers.ForeignCompiler, options.family)
-        with opening() as compiler:
-            name, target = compiler.device, compiler.family.target
-        return _compiled(opening, name, target, options)
-    except (CrossBuildError, DmlError) as error:
-        print(f"compile_for_gpus.py: {options.family} cannot be compiled for: {error}", file=sys.stderr)
-        return 3
-
-
-def found_manifest(driver: str) -> Path | None:
-    """The file that tells the loader about one of Mesa's drivers; ``None`` where it is not installed."""
-    names = [f"{driver}_icd{machine}.json" for machine in (".x86_64", "", ".aarch64")]
-    return next((path for path in (Path(*each) for each in product(_FOLDERS, names)) if path.is_file()), None)
-
-
-def _again_with_shim(family: str, arguments: Sequence[str] | None) -> int:
-    """Runs this script in a process for which a library answers instead of the kernel; returns its exit status."""
-    try:
-        library = drm_shim.library()
-    except CrossBuildError as error:
-        print(f"compile_for_gpus.py: {error}", file=sys.stderr)
-        return 3
-    environment = {**os.environ, "LD_PRELOAD": str(library), "INTEL_STUB_GPU_PLATFORM": family}
-    words = [sys.executable, __file__, *(sys.argv[1:] if arguments is None else arguments)]
-    return subprocess.run(words, env=environment, check=False).returncode
 
 
 def _compiled(opening: Opening, name: str, target: str, options: argparse.Namespace) -> int:
@@ -215,23 +170,48 @@ def compiled_launches(
     beside = functools.partial(_rows_of, most_seconds=math.inf) if options.jobs > 1 else alone
     found: dict[int, Rows] = {}
     slow: list[int] = []
-    for place, rows in outcomes(opening, launches, beside, jobs=options.jobs, end=end):
+    for place, rows in enumerate(_outcomes(opening, launches, beside, options.jobs, end)):
         if options.jobs > 1 and any(row.get("seconds", 0.0) > most for row in rows):
             slow.append(place)
-        else:
+        elif rows:
             found[place] = _told(launches[place], rows, options.family)
     if slow:
         print(f"{len(slow)} launches took more than {most} s beside others: again, alone", flush=True)
-    for number, rows in outcomes(opening, [launches[place] for place in slow], alone):
-        found[slow[number]] = _told(launches[slow[number]], rows, options.family)
+    for place, rows in zip(slow, _outcomes(opening, [launches[place] for place in slow], alone), strict=True):
+        found[place] = _told(launches[place], rows, options.family)
     return found
+
+
+def _outcomes(
+    opening: Opening,
+    launches: Sequence[RealLaunch],
+    telling: Callable[[DriverCompiler, RealLaunch], Rows],
+    jobs: int = 1,
+    end: float = math.inf,
+) -> Iterator[Rows]:
+    """What so many compilers beside one another say of launches, in their order; nothing of those that are left."""
+    with contextlib.ExitStack() as stack, ThreadPoolExecutor(jobs) as pool:
+        free: queue.SimpleQueue[DriverCompiler] = queue.SimpleQueue()
+        for _ in range(min(jobs, len(launches))):
+            free.put(stack.enter_context(opening()))
+
+        def rows(launch: RealLaunch) -> Rows:
+            if time.monotonic() > end:
+                return []
+            compiler = free.get()
+            try:
+                return telling(compiler, launch)
+            finally:
+                free.put(compiler)
+
+        yield from pool.map(rows, launches)
 
 
 def _told(launch: RealLaunch, rows: Rows, family: str) -> Rows:
     """The same rows, those with a fault with whether it is known; faults are shown."""
     for row in rows:
         if fault := row.get("fault"):
-            row["known"] = _is_known((driver_of(family), family), launch.variant, fault)
+            row["known"] = _is_known((Family(family).driver, family), launch.variant, fault)
             known = " (known)" if row["known"] else ""
             print(f"{launch.variant} {list(launch.constants)} ({launch.operator}): {fault}{known}", flush=True)
     return rows
@@ -243,7 +223,7 @@ def _rows_of(compiler: DriverCompiler, launch: RealLaunch, most_seconds: float) 
 
 
 def _row_of(compiler: DriverCompiler, launch: RealLaunch, spirv: bytes, most_seconds: float) -> dict[str, Any]:
-    row = described(launch)
+    row: dict[str, Any] = {"variant": launch.variant, "constants": launch.constants, "operator": launch.operator}
     try:
         made = compiler.compile(spirv, launch.constants, binding_count(spirv), launch.push_words)
         if made.seconds > most_seconds:  # what else runs may have slowed it down: the quicker of two counts
@@ -259,10 +239,6 @@ def _row_of(compiler: DriverCompiler, launch: RealLaunch, spirv: bytes, most_sec
 def _is_known(names: Sequence[str], variant: str, fault: str) -> bool:
     known = [each for each_name in names for each in KNOWN.get(each_name, ())]
     return any(fnmatchcase(variant, name) and fault.startswith(kind) for name, kind, _ in known)
-
-
-def driver_of(family: str) -> str:
-    return "anv" if family in drm_shim.PLATFORMS else "RADV"
 
 
 def fault_of(made: Compiled, most_seconds: float = MOST_SECONDS) -> str | None:

@@ -1,4 +1,4 @@
-/* Has a Vulkan driver compile compute pipelines that are never run; see scripts/cross/foreign_drivers.py.
+/* Has a Vulkan driver compile compute pipelines that are never run; see scripts/cross/gpu_drivers.py.
 
    pipeline_compiler DRIVER.so: a driver without a loader. Its first line tells the device's name. Of each pipeline, stdin
    has four numbers (bytes of the module, specialization constants, storage buffers, words of push constants), then the
