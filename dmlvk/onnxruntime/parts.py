@@ -16,7 +16,7 @@ from dmlvk.errors import DmlError, InvalidArgumentError
 from dmlvk.objects.recording import KernelTime
 from dmlvk.onnx.model.loading import OnnxModel
 from dmlvk.onnx.nodes.ranges import check_ranges
-from dmlvk.onnx.nodes.values import NUMPY_TYPES, Bytes, bytes_of, element_of, stored
+from dmlvk.onnx.nodes.values import Bytes, bytes_of, element_of, stored
 from dmlvk.onnx.plan.engine import DeviceModel
 from dmlvk.onnx.plan.execution import DeviceValue, Resident
 from dmlvk.onnx.plan.states import State
@@ -25,7 +25,7 @@ from dmlvk.onnxruntime.interface import WARNING, array_of
 from dmlvk.onnxruntime.library import ProviderLibrary
 from dmlvk.onnxruntime.memory import Content, Memory, address_of, size_of
 from dmlvk.onnxruntime.on_host import DEVICE_CANNOT, REFUSED, HostPart, HostRefusedError, RefusedRunError
-from dmlvk.onnxruntime.repeats import ADDRESS, ELEMENT, MEMORY, SIZES, DecoderCaches, Repeat, Repeats, Table
+from dmlvk.onnxruntime.repeats import ADDRESS, MEMORY, SIZES, DecoderCaches, Repeat, Repeats, Table
 from dmlvk.onnxruntime.sessions import Session
 from dmlvk.support.mapped_files import ChangedFileError
 
@@ -51,6 +51,8 @@ class Part:
         self._inputs = list(inputs)
         self._outputs = list(outputs)
         self._indices = {name: index for index, name in enumerate(outputs)}
+        self._rooms_there = np.empty((len(outputs), 2), np.int64)
+        self._rooms_at = address_of(self._rooms_there)
         self._lock = threading.RLock()
         self._on_host: HostPart | None = None
         self._needs_host = False
@@ -137,21 +139,22 @@ class Part:
             if repeat.ahead is None or not repeat.ahead.has_begun:
                 for content in repeat.caches.contents:
                     content.is_used()  # another session's decoder may have begun a step on the same caches
-        results = {name: self._memory.room(size) for name, size in repeat.read.items()}
+        places = rooms.tolist()
+        results = {
+            name: self._memory.room(size) if places[index][1] else _bytes_at(places[index][0], size)
+            for name, (index, size) in repeat.read.items()
+        }
         if repeat.ahead is None:
             repeat.replay.run(given, results)
         else:
             repeat.ahead.run(given, results)
-        for name, index in repeat.indices.items():
-            address, is_on_device = rooms[index].tolist()
-            if name in repeat.lent:
-                self._lend(name, address, repeat.lent[name])
-            elif is_on_device:
-                size = repeat.read[name]
+        for name, (index, size) in repeat.read.items():
+            address, is_on_device = places[index]
+            self._memory.traffic.to_host += size
+            if is_on_device:
                 self._memory.put(address, size, results[name], output=(self._read, name))
-                self._memory.traffic.to_host += size
-            else:
-                ctypes.memmove(address, address_of(results[name]), repeat.read[name])
+        for name, (index, lent) in repeat.lent.items():
+            self._lend(name, places[index][0], lent)
         return True
 
     @staticmethod
@@ -180,16 +183,12 @@ class Part:
                     return None
                 there[given.name] = content
             else:
-                found[given.name] = np.frombuffer(_room(address, given.size), np.uint8)
+                found[given.name] = _bytes_at(address, given.size)
+                self._memory.traffic.to_device += given.size
         for name, content in there.items():  # only now: else the run reads them once more
             found[name] = self._memory.brought(content)
-        checks = self._program.index_checks
-        looked_at = checks.inputs | {of.name for of in repeat.ranges}
-        typed = [
-            (given, NUMPY_TYPES[int(table[given.row, ELEMENT])]) for given in repeat.given if given.name in looked_at
-        ]
-        numbers = {given.name: found[given.name].view(dtype) for given, dtype in typed}
-        checks.check(numbers)
+        numbers = {given.name: found[given.name].view(given.checked) for given in repeat.given if given.checked}
+        self._program.index_checks.check(numbers)
         check_ranges(self._model.name, repeat.ranges, numbers)
         return found
 
@@ -258,17 +257,21 @@ class Part:
         shape = tuple(record[SIZES : SIZES + rank])
         if is_on_device:
             return self._memory.tensor(address, element, shape, self._device)
-        return array_of(element, shape, _room(address, size_of(element, shape)))
+        size = size_of(element, shape)
+        self._memory.traffic.to_device += size
+        return array_of(element, shape, _room(address, size))
 
     def _rooms(self, context: int, first: int, shapes: tuple[tuple[int, ...], ...]) -> Table:
-        """Where ONNX Runtime wants some outputs, from one on, and whether that is on the device: a row for each."""
-        rooms = np.empty((len(shapes), 2), np.int64)
-        status = self._library.outputs(self.api.factory, context, first, len(shapes), _sizes(shapes), address_of(rooms))
+        """Where ONNX Runtime wants some outputs, from one on, and whether that is on the device: a row for each.
+
+        The next call writes them anew.
+        """
+        status = self._library.outputs(self.api.factory, context, first, len(shapes), _sizes(shapes), self._rooms_at)
         if status:
             message = (self.api.call("GetErrorMessage", status) or b"").decode(errors="replace")
             self.api.call("ReleaseStatus", status)
             raise DmlError(f"the outputs {self._outputs[first : first + len(shapes)]}: {message}")
-        return rooms
+        return self._rooms_there[: len(shapes)]
 
     def _give(self, context: int, index: int, value: Any) -> Content | None:
         """Writes an output where ONNX Runtime wants it; returns what lies there then, where that is on the device."""
@@ -288,6 +291,8 @@ class Part:
             return self._lend(name, address, value)
         if is_on_device:
             return self._memory.put(address, size, value, self._device, (self._read, name))
+        self._read.add(name)
+        self._memory.traffic.to_host += size
         array = value.array() if isinstance(value, (Resident, DeviceValue)) else value
         ctypes.memmove(address, np.ascontiguousarray(stored(array)).ctypes.data, size)
         return None
@@ -320,6 +325,10 @@ def table_of(address: int, count: int) -> Table:
     if not count:
         return np.empty((0, SIZES + _MOST_DIMENSIONS), np.int64)
     return np.frombuffer(_rows(count).from_address(address), np.int64).reshape(count, -1)
+
+
+def _bytes_at(address: int, size: int) -> Bytes:
+    return np.frombuffer(_room(address, size), np.uint8)
 
 
 def _room(address: int, size: int) -> Any:

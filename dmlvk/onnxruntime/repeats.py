@@ -47,6 +47,7 @@ class HostInput:
     row: int
     name: str
     size: int
+    checked: np.dtype[Any] | None  # the type of its numbers, where they are looked at
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -71,9 +72,9 @@ class DecoderCaches:
 class Repeat:
     replay: Replay  # what runs
     given: Sequence[HostInput]  # the inputs that the host writes; of a decoder none: they are counted
-    read: Mapping[str, int]  # the outputs that it reads, with their bytes
-    lent: Mapping[str, Resident]  # the outputs that the device keeps, with where it has them; no caches
-    indices: Mapping[str, int]  # the numbers of both
+    read: Mapping[str, tuple[int, int]]  # the outputs that it reads, with their numbers and bytes
+    # the outputs that the device keeps, with their numbers and where it has them; no caches
+    lent: Mapping[str, tuple[int, Resident]]
     shapes: tuple[tuple[int, ...], ...]  # of all outputs, in order
     caches: DecoderCaches | None = None  # of a decoder
     # runs the steps of one that gives the logits of one token; ``None``: the run is no such step
@@ -160,13 +161,17 @@ class Repeats:
             return self._made_for_decoder(segment, tensors, arrays, contents, read)
         if not all(name in tensors for name in self._outputs) or not _are_whole_bytes(tensors.values()):
             return None
+        ranges = self._program.last[0].plan.assembly.ranges.values()
+        looked_at = self._program.index_checks.inputs | {of.name for of in ranges}
         given = []
         for row, name in enumerate(self._inputs):
             if name in segment.uploads:
                 element, shape = int(table[row, ELEMENT]), table[row, SIZES : SIZES + int(table[row, RANK])]
                 if DATA_TYPES[element].size_in_bits < 8:
                     return None
-                given.append(HostInput(row, name, int(np.prod(shape)) * DATA_TYPES[element].size_in_bytes))
+                dtype = NUMPY_TYPES[element]
+                checked = dtype if name in looked_at else None
+                given.append(HostInput(row, name, int(np.prod(shape)) * dtype.itemsize, checked))
         if len(given) != len(segment.uploads):
             return None
         shapes = {name: tensors[name].tensor.shape for name in self._outputs}
@@ -181,12 +186,14 @@ class Repeats:
         shapes: Mapping[str, tuple[int, ...]],
         caches: DecoderCaches | None,
     ) -> Repeat:
-        indices = {name: index for index, name in enumerate(self._outputs) if name in tensors}
-        sizes = {name: size_of(tensors[name].tensor.element, tensors[name].tensor.shape) for name in read}
-        lent = {name: tensors[name] for name in indices if name not in read}
+        there = [(index, name, tensors[name]) for index, name in enumerate(self._outputs) if name in tensors]
+        of_host = {
+            name: (index, size_of(of.tensor.element, of.tensor.shape)) for index, name, of in there if name in read
+        }
+        lent = {name: (index, of) for index, name, of in there if name not in read}
         ranges = tuple(self._program.last[0].plan.assembly.ranges.values())
         of_outputs = tuple(shapes[name] for name in self._outputs)
-        return Repeat(replay, given, sizes, lent, indices, of_outputs, caches, ranges=ranges)
+        return Repeat(replay, given, of_host, lent, of_outputs, caches, ranges=ranges)
 
     def _ahead(
         self, repeat: Repeat, tensors: Mapping[str, Resident], caches: DecoderCaches, memory: Mapping[str, TensorMemory]

@@ -129,6 +129,21 @@ def sessions(rows: PrintedRows, device: dml.Device, mebibytes: int) -> None:
         rows.show(f"an ONNX session, {what} bound on the device", median_seconds(run, 100, 10))
 
 
+def provider(rows: PrintedRows, device: dml.Device) -> None:
+    """The same model by ONNX Runtime, with dmlvk inside."""
+    try:
+        import onnxruntime
+
+        from dmlvk.onnxruntime import PROVIDER
+    except (ImportError, dml.UnsupportedError) as error:
+        print(f"  ({error})")
+        return
+    x = np.random.default_rng(1).normal(0, 1, _ELEMENTS).astype(np.float32)
+    chosen = (PROVIDER, {"device": str(device.info.index)})
+    session = onnxruntime.InferenceSession(sign_model(), providers=[chosen])
+    rows.show("ONNX Runtime with dmlvk, NumPy to NumPy", median_seconds(lambda: session.run(None, {"x": x})))
+
+
 def sign_model() -> bytes:
     """SIGN of FLOAT32 of any size, as ONNX's file."""
     from onnx import TensorProto, helper
@@ -239,6 +254,7 @@ def command(device: str | None, mebibytes: int, json_file: Path | None) -> None:
             print("  (sessions need the package onnx)")
         else:
             sessions(rows, opened, mebibytes)
+            provider(rows, opened)
         in_a_row(rows, opened, 16)
         transfers(rows, opened, mebibytes)
         libraries = [named(OwnLibrary(opened)), *([] if torch is None else [named(TorchLibrary(torch))])]

@@ -50,8 +50,6 @@ typedef void Opaque;
     _(ReleaseMemoryInfo, 94)                          \
     _(ReleaseValue, 96)                               \
     _(ReleaseTensorTypeAndShapeInfo, 99)              \
-    _(GetTensorMemoryInfo, 194)                       \
-    _(MemoryInfoGetDeviceType, 225)                   \
     _(Logger_LogMessage, 247)                         \
     _(Logger_GetLoggingSeverityLevel, 248)            \
     _(ReadOpAttr, 272)                                \

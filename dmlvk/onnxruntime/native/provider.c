@@ -66,6 +66,24 @@ static int64_t number_of(int function, const int64_t *words, size_t count) {
     return answer;
 }
 
+/* Memory. A small tensor lies on the host, and goes along with each run that reads or writes it, in the same submission:
+ * no other call of Python's is needed for it. Where a larger one lies, Python says: at a place that no host has. */
+
+#define SMALL 4096
+#define IS_ON_DEVICE(address) (((uint64_t)(intptr_t)(address) >> 53 & 7) != 0) /* _FIRST of memory.py; tags are above */
+
+static void *DMLVK_CALL allocate(Allocator *self, size_t size) {
+    (void)self;
+    if (size <= SMALL) return calloc(1, size > 0 ? size : 1);
+    return size > INT64_MAX ? NULL : (void *)(intptr_t)number_of(PY_allocate, WORDS((int64_t)size));
+}
+
+static void DMLVK_CALL let_go(Allocator *self, void *memory) {
+    (void)self;
+    if (IS_ON_DEVICE(memory)) number_of(PY_free, WORDS(AT(memory)));
+    else free(memory);
+}
+
 /* A part of a graph that runs. */
 
 static Status *DMLVK_CALL create_state(NodeComputeInfo *self, Opaque *context, void **state) {
@@ -94,17 +112,12 @@ static Status *describe(const Function *api, const Opaque *value, int64_t *recor
         status = CALL(api, API_GetDimensions, Status *, const Opaque *, int64_t *, size_t)(shape, record + 4, rank);
     CALL(api, API_ReleaseTensorTypeAndShapeInfo, void, Opaque *)(shape);
     const void *contents = NULL;
-    const Opaque *memory = NULL;
-    int device_type = 0;
     if (status == NULL)
         status = CALL(api, API_GetTensorData, Status *, const Opaque *, const void **)(value, &contents);
-    if (status == NULL)
-        status = CALL(api, API_GetTensorMemoryInfo, Status *, const Opaque *, const Opaque **)(value, &memory);
     if (status != NULL) return status;
-    CALL(api, API_MemoryInfoGetDeviceType, void, const Opaque *, int *)(memory, &device_type);
-    record[0] = (int64_t)(intptr_t)contents;
+    record[0] = AT(contents);
     record[1] = element;
-    record[2] = device_type;
+    record[2] = IS_ON_DEVICE(contents);
     record[3] = (int64_t)rank;
     return NULL;
 }
@@ -142,21 +155,14 @@ EXPORT Status *dmlvk_outputs(OwnFactory *factory, Opaque *context, int64_t first
         const int64_t *shape = shapes + i * (1 + MOST_DIMENSIONS);
         Opaque *value = NULL;
         void *contents = NULL;
-        const Opaque *memory = NULL;
-        int device_type = 0;
         Status *status = CALL(
             api, API_KernelContext_GetOutput, Status *, Opaque *, size_t, const int64_t *, size_t, Opaque **)(
             context, (size_t)(first + i), shape + 1, (size_t)shape[0], &value);
-        if (status == NULL && value != NULL) {
+        if (status == NULL && value != NULL)
             status = CALL(api, API_GetTensorMutableData, Status *, Opaque *, void **)(value, &contents);
-            if (status == NULL)
-                status = CALL(api, API_GetTensorMemoryInfo, Status *, const Opaque *, const Opaque **)(value, &memory);
-            if (status == NULL)
-                CALL(api, API_MemoryInfoGetDeviceType, void, const Opaque *, int *)(memory, &device_type);
-        }
         if (status != NULL) return status;
-        places[2 * i] = (int64_t)(intptr_t)contents;
-        places[2 * i + 1] = device_type;
+        places[2 * i] = AT(contents);
+        places[2 * i + 1] = IS_ON_DEVICE(contents);
     }
     return NULL;
 }
@@ -243,17 +249,7 @@ static Status *DMLVK_CALL ep_create_profiler(Ep *self, Profiler **created) {
     return NULL;
 }
 
-/* Memory. */
-
-static void *DMLVK_CALL allocate(Allocator *self, size_t size) {
-    (void)self;
-    return size > INT64_MAX ? NULL : (void *)(intptr_t)number_of(PY_allocate, WORDS((int64_t)size));
-}
-
-static void DMLVK_CALL let_go(Allocator *self, void *memory) {
-    (void)self;
-    if (memory != NULL) number_of(PY_free, WORDS(AT(memory)));
-}
+/* Copies between the host and devices. */
 
 static const Opaque *DMLVK_CALL allocator_info(const Allocator *self) { return ((const OwnAllocator *)self)->info; }
 
@@ -273,33 +269,26 @@ static bool DMLVK_CALL transfer_can_copy(const DataTransfer *self, const Opaque 
     return is_own[0] || is_own[1];
 }
 
-/* Where a value lies, and whether that is on the device. */
-static Status *place_of(const Function *api, const Opaque *value, int64_t *address, int *device_type) {
-    const void *contents = NULL;
-    const Opaque *memory = NULL;
-    Status *status = CALL(api, API_GetTensorData, Status *, const Opaque *, const void **)(value, &contents);
-    if (status == NULL)
-        status = CALL(api, API_GetTensorMemoryInfo, Status *, const Opaque *, const Opaque **)(value, &memory);
-    if (status == NULL) CALL(api, API_MemoryInfoGetDeviceType, void, const Opaque *, int *)(memory, device_type);
-    *address = (int64_t)(intptr_t)contents;
-    return status;
-}
-
 static Status *DMLVK_CALL transfer_copy(DataTransfer *self, const Opaque **from, Opaque **to, Opaque **streams,
                                         size_t count) {
     (void)streams;
     OwnFactory *factory = ((OwnDataTransfer *)self)->factory;
+    const Function *api = factory->api;
     for (size_t i = 0; i < count; i++) {
-        int64_t source = 0, target = 0;
-        int source_type = 0, target_type = 0;
+        const void *source = NULL;
+        void *target = NULL;
         size_t size = 0;
-        Status *status = place_of(factory->api, from[i], &source, &source_type);
-        if (status == NULL) status = place_of(factory->api, to[i], &target, &target_type);
+        Status *status = CALL(api, API_GetTensorData, Status *, const Opaque *, const void **)(from[i], &source);
         if (status == NULL)
-            status = CALL(factory->api, API_GetTensorSizeInBytes, Status *, const Opaque *, size_t *)(from[i], &size);
-        int64_t way = (source_type == DMLVK_MEMORY_GPU) | (target_type == DMLVK_MEMORY_GPU) << 1;
+            status = CALL(api, API_GetTensorMutableData, Status *, Opaque *, void **)(to[i], &target);
         if (status == NULL)
-            status = status_of(factory, SHORT, PY_copy, WORDS(AT(factory), way, source, target, (int64_t)size));
+            status = CALL(api, API_GetTensorSizeInBytes, Status *, const Opaque *, size_t *)(from[i], &size);
+        int64_t way = IS_ON_DEVICE(source) | IS_ON_DEVICE(target) << 1;
+        if (status == NULL && way != 0)
+            status = status_of(
+                factory, SHORT, PY_copy, WORDS(AT(factory), way, AT(source), AT(target), (int64_t)size));
+        else if (status == NULL && size > 0)
+            memmove(target, source, size);
         if (status != NULL) return status;
     }
     return NULL;
