@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dmlvk as dml
@@ -14,6 +17,7 @@ torch = pytest.importorskip("torch")  # CI has both in a check of their own
 transformers = pytest.importorskip("transformers")
 
 import dmlvk.torch  # noqa: E402 - needs PyTorch, and registers the backend
+from dmlvk.cli import cli  # noqa: E402
 from dmlvk.graphs.plan import Plan  # noqa: E402
 from tests.counted_calls import calls_of  # noqa: E402
 
@@ -124,3 +128,19 @@ def test_a_model_is_one_graph_right_and_planned_once(
                 if isinstance(value, torch.Tensor):
                     assert difference(found[name], value) < LIMIT, name
     assert "the CPU computes" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "work, precision", [("chain", "float16"), pytest.param("gpt-training", "amp", marks=pytest.mark.sweep)]
+)
+def test_programs_are_timed_beside_the_cpu_and_have_its_results(
+    device: dml.Device, tmp_path: Path, capsys: pytest.CaptureFixture[str], on: str, work: str, precision: str
+) -> None:
+    path, options = tmp_path / "times.json", ("--tiny", "--repeats", "1", "--precision", precision)
+    arguments = ["bench", "torch-device", work, *options, "-d", str(device.info.index), "--json", str(path)]
+    cli.main(arguments, standalone_mode=False)
+    (found,) = json.loads(path.read_text())["results"]
+    ours, theirs = found[on], found["cpu"]
+    assert ours["results"] == pytest.approx(np.array(theirs["results"]), rel=1e-3)
+    assert ours["seconds"] >= ours["host"] > 0 < ours["memory"]
+    assert "the CPU computed: nothing" in capsys.readouterr().out
