@@ -16,10 +16,9 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
-from dmlvk import functions as F
 from dmlvk.kernels.products.block_weights import weights_of_blocks
 from dmlvk.operators.block_weights import DequantizeBlocks
-from tests.packed import by_rows, dequantized, of_blocks, random_integers
+from tests.packed import Product, by_rows, dequantized, of_blocks, of_rows_and_blocks
 from tests.targets import computes_as_gpu, variants_of
 
 Array = npt.NDArray[Any]
@@ -34,46 +33,7 @@ ON_GPUS = pytest.param("a GPU's", marks=pytest.mark.every_driver)  # One driver 
 EACH_KIND = pytest.mark.parametrize("kernels", ["its own", ON_GPUS])
 
 
-@dataclasses.dataclass(frozen=True)
-class Weights:
-    rows: int  # of the first matrix
-    columns: int  # of the result
-    terms: int  # of each sum
-    number: dml.DataType  # the data type of matrices and scales
-    integer: dml.DataType  # that of the weights
-    has_zero: bool  # whether blocks have zero points
-    block: int  # terms of each
-    transposed: bool = True  # whether the weights lie along the terms
-
-    def sizes(self, terms: int) -> tuple[int, int]:
-        return (self.columns, terms) if self.transposed else (terms, self.columns)
-
-    def graph(self, device: dml.Device, *, fuse: bool, relu: bool = False) -> dml.CompiledGraph:
-        """The product of ``x`` and the numbers that ``w`` stands for, plus ``c``."""
-        graph = dml.Graph(device)
-        x = graph.input("x", self.number, (self.rows, self.terms))
-        sizes, blocks = self.sizes(self.terms), self.sizes(self.terms // self.block)
-        w = dequantized(graph, "w", (self.number, self.integer), sizes, blocks, self.has_zero)
-        c = graph.input("c", self.number, (self.rows, self.columns))
-        y = by_rows(x, w, c, beta=0.5) if self.transposed else F.gemm(x, w, c, beta=0.5)
-        return graph.compile(y=F.activation_relu(y) if relu else y, fuse=fuse)
-
-    def inputs(self, seed: int) -> dict[str, Array]:
-        """Integers of the whole type, and normal numbers."""
-        random = np.random.default_rng(seed)
-        blocks, dtype = self.sizes(self.terms // self.block), self.number.numpy_dtype
-        made: dict[str, Array] = {
-            "x": random.standard_normal((self.rows, self.terms)).astype(dtype),
-            "w": random_integers(random, self.integer, self.sizes(self.terms)),
-            "w.s": (random.standard_normal(blocks) / 64).astype(dtype),
-            "c": random.standard_normal((self.rows, self.columns)).astype(dtype),
-        }
-        if self.has_zero:
-            made["w.z"] = random_integers(random, self.integer, blocks)
-        return made
-
-
-def check(device: dml.Device, weights: Weights, inputs: dict[str, Array], *, relu: bool = False) -> list[str]:
+def check(device: dml.Device, weights: Product, inputs: dict[str, Array], *, relu: bool = False) -> list[str]:
     """Whether the fused graph gives the bits of its operators one by one; returns its kernels."""
     graphs = [weights.graph(device, fuse=fuse, relu=relu) for fuse in (True, False)]
     fused, single = (device.run(graph, inputs)["y"] for graph in graphs)
@@ -95,7 +55,7 @@ def test_packed_weights_give_the_bits_of_numbers(
     _as(monkeypatch, device, kernels)
     size, types, block = SIZES[(number + number // 4) % 4], TYPES[number], (16, 32, 64)[number % 3]
     rows, columns, terms = size
-    weights = Weights(rows, columns, terms // block * block, *types, block)
+    weights = Product(rows, terms // block * block, columns, types[1], block, types[0], types[2], has_addend=True)
     used = check(device, weights, weights.inputs(number), relu=number % 2 == 1)
     assert any(name.startswith(f"blocks.{types[0].name.lower()}.{types[1].size_in_bits}.") for name in used), used
 
@@ -103,7 +63,7 @@ def test_packed_weights_give_the_bits_of_numbers(
 @pytest.mark.parametrize("rows", [1, 5])
 def test_weights_across_columns_are_packed_too(device: dml.Device, rows: int) -> None:
     """As DequantizeLinear of K x N has them."""
-    weights = Weights(rows, 48, 96, dml.FLOAT16, dml.UINT4, True, 32, transposed=False)
+    weights = Product(rows, 96, 48, has_zeros=True, has_addend=True, is_transposed=False)
     assert check(device, weights, weights.inputs(1))[0] == "blocks.float16.4.numbers"
 
 
@@ -114,7 +74,7 @@ def test_rare_scales_and_operands_give_the_same_bits(
     """Denormals, infinities and NaN among scales and the first matrix, sums that vanish, products that are denormal."""
     _as(monkeypatch, device, kernels)
     for number, tiny in ((dml.FLOAT32, 1e-39), (dml.FLOAT16, 6e-8)):
-        weights = Weights(2, 24, 1056, number, dml.INT4, True, 32)
+        weights = Product(2, 1056, 24, dml.INT4, number=number, has_zeros=True, has_addend=True)
         for unusual in (0.0, tiny, 1e-20, np.inf, np.nan, -np.inf):
             inputs = weights.inputs(3)
             with np.errstate(all="ignore"):
@@ -133,9 +93,7 @@ def test_blocks_of_models_are_packed_weights_of_graphs(device: dml.Device) -> No
     }
     results = []
     for fuse in (True, False):
-        graph = dml.Graph(device)
-        numbers = of_blocks(graph, inputs, "w", (5, 64), dml.FLOAT32, bits=4, block_size=32)
-        model = graph.compile(y=by_rows(graph.input("x", dml.FLOAT32, (2, 64)), numbers), fuse=fuse)
+        model = of_rows_and_blocks(device, inputs, (5, 64), fuse=fuse, bits=4, block_size=32)
         results.append(device.run(model, inputs)["y"])
     integers = np.stack([inputs["w"] & 15, inputs["w"] >> 4], 2).reshape(5, 64).astype(float) - 8
     expected = inputs["x"].astype(float) @ (integers * np.repeat(inputs["w.s"], 32, 1)).T

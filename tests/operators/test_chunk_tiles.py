@@ -21,7 +21,7 @@ from dmlvk.kernels.target import Target
 from dmlvk.operators import Gemm
 from tests.graphs.test_packed_weights import OwnBlocks
 from tests.operators.test_packed_chunks import KINDS, check, chunked, rows_of
-from tests.packed import by_rows, gated, of_blocks
+from tests.packed import of_rows_and_blocks
 from tests.targets import variants_of
 
 Array = npt.NDArray[Any]
@@ -117,17 +117,14 @@ def test_products_with_a_gate_have_the_bits_of_two(
     rows, columns, terms = 21, 67, 1024 + 4 * block
     random, found = np.random.default_rng(bits), []
     inputs: dict[str, Array] = {"x": random.standard_normal((rows, terms)).astype(np.float32)}
-    for name in ("gate", "up"):
+    for name in ("gate", "w"):
         inputs[name] = random.integers(0, 256, (columns, terms * bits // 8), np.uint8)
         inputs[f"{name}.s"] = (random.standard_normal((columns, terms // block)) / 64).astype(np.float32)
     compute_in_tiles(monkeypatch, shape)
     for fuse in (True, False):
-        graph = dml.Graph(device)
-        x, packing = graph.input("x", dml.FLOAT32, (rows, terms)), {"bits": bits, "block_size": block}
-        weights = [of_blocks(graph, inputs, name, (columns, terms), dml.FLOAT32, **packing) for name in ("gate", "up")]
-        compiled = graph.compile(y=gated([by_rows(x, numbers) for numbers in weights]), fuse=fuse)
-        assert any(name.endswith(".gated") for name in variants_of(compiled)) == fuse
-        found.append(device.run(compiled, inputs)["y"])
+        graph = of_rows_and_blocks(device, inputs, (columns, terms), fuse=fuse, bits=bits, block_size=block)
+        assert any(name.endswith(".gated") for name in variants_of(graph)) == fuse
+        found.append(device.run(graph, inputs)["y"])
     assert found[0].tobytes() == found[1].tobytes()
 
 

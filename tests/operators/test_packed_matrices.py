@@ -24,7 +24,8 @@ from dmlvk.runtime.vulkan import DeviceInfo
 from tests.cooperative_modules import imitate_matrices
 from tests.operators.test_cooperative_attention import VARIANTS as TRIALS
 from tests.operators.test_products import on_llvmpipe
-from tests.packed import by_rows, dequantized
+from tests.packed import Product
+from tests.targets import variants_of
 
 Array = npt.NDArray[Any]
 _TARGET = dml.Device.__dict__["target"]  # which tests here have another one of
@@ -39,35 +40,21 @@ _VARIANTS = [
 
 
 @dataclasses.dataclass(frozen=True)
-class Case:
-    """A product whose weights have a scale and a zero for each block."""
+class Case(Product):
+    """Of blocks with zeros, by rows with terms of many magnitudes, and what is not finite in one of them."""
 
-    rows: int
-    terms: int
-    columns: int
-    data_type: dml.DataType = dml.UINT4
-    block: int = 32
+    has_zeros: bool = True
+
+    def inputs(self, seed: int = 3) -> dict[str, Array]:
+        random, made = np.random.default_rng(seed), super().inputs(seed)
+        shape = made["x"].shape
+        x = made["x"] * np.exp2(random.integers(-20, 8, shape) * (random.random(shape) < 0.3))
+        x[1, 3], x[2, 5], x[3, 7] = np.inf, 50000, -3000
+        return {**made, "x": x.astype(np.float16)}
 
     def run(self, device: dml.Device, inputs: dict[str, Array]) -> tuple[Array, list[str]]:
-        blocks, graph = (self.columns, self.terms // self.block), dml.Graph(device)
-        types, sizes = (dml.FLOAT16, self.data_type), (self.columns, self.terms)
-        numbers = dequantized(graph, "w", types, sizes, blocks, has_zero=True)
-        compiled = graph.compile(y=by_rows(graph.input("x", dml.FLOAT16, (self.rows, self.terms)), numbers))
-        return device.run(compiled, inputs)["y"], [step.kernel.variant for step in compiled.steps]
-
-    def inputs(self) -> dict[str, Array]:
-        """Rows with terms of many magnitudes, and what is not finite in one of them."""
-        random, bits = np.random.default_rng(3), self.data_type.size_in_bits
-        blocks, shape = (self.columns, self.terms // self.block), (self.rows, self.terms)
-        powers = np.exp2(random.integers(-20, 8, shape) * (random.random(shape) < 0.3))
-        x = (random.standard_normal(shape) * powers).astype(np.float16)
-        x[1, 3], x[2, 5], x[3, 7] = np.inf, 50000, -3000
-        return {
-            "x": x,
-            "w": random.integers(0, 2**bits, (self.columns, self.terms)).astype(np.uint8),
-            "w.s": random.uniform(-0.01, 0.01, blocks).astype(np.float16),
-            "w.z": random.integers(0, 2**bits, blocks).astype(np.uint8),
-        }
+        graph = self.graph(device)
+        return device.run(graph, inputs)["y"], variants_of(graph)
 
 
 def expected(case: Case, inputs: dict[str, Array]) -> Array:
@@ -166,7 +153,7 @@ def test_matrices_give_the_same_bits(benches: list[Workbench], imitated: packed_
     """On a device that was tried: its matrices lie as they must, and their sums are exact."""
     with dml.Device(on_llvmpipe(benches)[0].device.info.index) as device:
         assert device.target.has_exact_halves
-        bits, chunk = case.data_type.size_in_bits, min(case.block, 32)
+        bits, chunk = case.integer.size_in_bits, min(case.block, 32)
         assert imitated.variant(bits, chunk, is_gated=False).name in check(case, device)
 
 

@@ -19,7 +19,8 @@ from dmlvk.kernels.products.packed_matrices import ExactTile
 from dmlvk.kernels.target import Target
 from tests.cooperative_modules import imitate_matrices
 from tests.operators.test_products import on_llvmpipe
-from tests.packed import by_rows, gated, of_blocks
+from tests.packed import of_rows_and_blocks
+from tests.targets import variants_of
 
 Array = npt.NDArray[Any]
 _ONE, _TWO, _GATED = ExactTile(1, 1, 1, 1, 1), ExactTile(1, 1, 1, 1, 2), ExactTile(1, 1, 1, 2, 1)
@@ -42,17 +43,10 @@ class Case:
     has_zeros: bool = True
     is_gated: bool = False
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return ("gate", "up") if self.is_gated else ("up",)
-
     def run(self, device: dml.Device, inputs: dict[str, Array]) -> tuple[Array, list[str]]:
-        graph = dml.Graph(device)
-        x, sizes = graph.input("x", dml.FLOAT16, (self.rows, self.terms)), (self.columns, self.terms)
         packing = {"bits": self.bits, "block_size": self.block}
-        weights = [of_blocks(graph, inputs, name, sizes, dml.FLOAT16, **packing) for name in self.names]
-        compiled = graph.compile(y=gated([by_rows(x, numbers) for numbers in weights]))
-        return device.run(compiled, inputs)["y"], [step.kernel.variant for step in compiled.steps]
+        graph = of_rows_and_blocks(device, inputs, (self.columns, self.terms), **packing)
+        return device.run(graph, inputs)["y"], variants_of(graph)
 
     def inputs(self) -> dict[str, Array]:
         """Rows of every kind: each chunk has one exponent, or terms 2^-17 below its largest one, too."""
@@ -64,14 +58,14 @@ class Case:
             x[:: 1 if self.thirds == _ALL else 5, has_thirds & (np.arange(self.terms) % 4 > 0)] *= 2.0**-17
         given: dict[str, Array] = {"x": x.astype(np.float16)}
         self._spoil(given["x"])
-        for name in self.names:
+        for name in ("gate", "w")[not self.is_gated :]:
             random_bytes = (self.columns, blocks * self.block * self.bits // 8)
             given[f"{name}"] = random.integers(0, 256, random_bytes, np.uint8)
             given[f"{name}.s"] = random.uniform(-0.01, 0.01, (self.columns, blocks)).astype(np.float16)
             if self.has_zeros:
                 zeros = (self.columns, -(-blocks * self.bits // 8))
                 given[f"{name}.z"] = random.integers(0, 256, zeros, np.uint8)
-        given["up.s"][self.columns // 2, -1] = np.inf
+        given["w.s"][self.columns // 2, -1] = np.inf
         return given
 
     def _spoil(self, x: Array) -> None:
