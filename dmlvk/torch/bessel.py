@@ -18,8 +18,8 @@ _aten = torch.ops.aten
 Function = Callable[[torch.Tensor], torch.Tensor]
 
 
-def _series(x: torch.Tensor, *coefficients: float) -> torch.Tensor:
-    """A polynomial by Horner's rule, from the lowest power up."""
+def polynomial(x: torch.Tensor, *coefficients: float) -> torch.Tensor:
+    """By Horner's rule, from the lowest power up."""
     made = torch.full_like(x, coefficients[-1])
     for each in coefficients[-2::-1]:
         made = made * x + each
@@ -55,8 +55,8 @@ def _modified_first(order: int, is_scaled: bool, x: torch.Tensor) -> torch.Tenso
     """I of order 0 or 1; scaled by exp(-abs(x))."""
     size = x.abs()
     t = size / 3.75
-    near = _series((t * t).clamp(max=1), *_I_NEAR[order]) * (size if order else 1)
-    far = _series(1 / t.clamp(min=1), *_I_FAR[order]) / torch.sqrt(size.clamp(min=1))
+    near = polynomial((t * t).clamp(max=1), *_I_NEAR[order]) * (size if order else 1)
+    far = polynomial(1 / t.clamp(min=1), *_I_FAR[order]) / torch.sqrt(size.clamp(min=1))
     made = torch.where(
         t < 1, near * torch.exp(-size) if is_scaled else near, far if is_scaled else far * torch.exp(size)
     )
@@ -68,9 +68,9 @@ def _modified_second(order: int, is_scaled: bool, x: torch.Tensor) -> torch.Tens
     low = x.clamp(0, 2)
     half = low / 2
     logarithm = torch.log(half) * _modified_first(order, False, low)
-    series = _series(half * half, *_K_NEAR[order])
+    series = polynomial(half * half, *_K_NEAR[order])
     near = logarithm + series / low if order else series - logarithm
-    far = _series(2 / x.clamp(min=2), *_K_FAR[order]) / torch.sqrt(x.clamp(min=2))
+    far = polynomial(2 / x.clamp(min=2), *_K_FAR[order]) / torch.sqrt(x.clamp(min=2))
     made = torch.where(x <= 2, near * torch.exp(low) if is_scaled else near, far if is_scaled else far * torch.exp(-x))
     made = torch.where(x == 0, math.inf, made)
     return torch.where(x < 0, math.nan, made)
@@ -110,14 +110,14 @@ _WAVE = (
 
 
 def _quotient(y: torch.Tensor, coefficients: tuple[tuple[float, ...], tuple[float, ...]]) -> torch.Tensor:
-    return _series(y, *coefficients[0]) / _series(y, *coefficients[1])
+    return polynomial(y, *coefficients[0]) / polynomial(y, *coefficients[1])
 
 
 def _wave(order: int, x: torch.Tensor, is_second: bool) -> torch.Tensor:
     """From 8 on: a sine or cosine that becomes smaller."""
     z = 8 / x
     y, phase = z * z, x - (2.356194491 if order else 0.785398164)
-    even, odd = _series(y, *_WAVE[order][0]), z * _series(y, *_WAVE[order][1])
+    even, odd = polynomial(y, *_WAVE[order][0]), z * polynomial(y, *_WAVE[order][1])
     sine, cosine = torch.sin(phase), torch.cos(phase)
     return torch.sqrt(0.636619772 / x) * (sine * even + cosine * odd if is_second else cosine * even - sine * odd)
 
@@ -141,7 +141,7 @@ def _second(order: int, x: torch.Tensor) -> torch.Tensor:
 
 
 def _spherical(x: torch.Tensor) -> torch.Tensor:
-    made = torch.where(x.abs() < 0.5, _series(x * x, 1, -1 / 6, 1 / 120, -1 / 5040, 1 / 362880), torch.sin(x) / x)
+    made = torch.where(x.abs() < 0.5, polynomial(x * x, 1, -1 / 6, 1 / 120, -1 / 5040, 1 / 362880), torch.sin(x) / x)
     return torch.where(x.abs() == math.inf, 0.0, made)
 
 
@@ -157,7 +157,7 @@ def _digamma(x: torch.Tensor) -> torch.Tensor:
         is_small = y < _SHIFTS
         less, y = torch.where(is_small, less + 1 / y, less), torch.where(is_small, y + 1, y)
     z = 1 / (y * y)
-    above = torch.log(y) - 0.5 / y - z * _series(z, 1 / 12, -1 / 120, 1 / 252, -1 / 240) - less
+    above = torch.log(y) - 0.5 / y - z * polynomial(z, 1 / 12, -1 / 120, 1 / 252, -1 / 240) - less
     rest = x - torch.round(x)
     made = torch.where(is_low, above - math.pi / torch.tan(math.pi * rest), above)
     made = torch.where(is_low & (rest == 0), math.nan, made)
@@ -207,7 +207,7 @@ def _scaled_tail(x: torch.Tensor) -> torch.Tensor:
     """Exp(x^2) erfc(x), by erfc and, far out, its asymptotic series (Abramowitz, Stegun, 7.1.23)."""
     near = torch.exp((x * x).clamp(max=88)) * torch.erfc(x.clamp(max=4))
     z = 1 / (2 * x * x)
-    far = _series(z, 1, -1, 3, -15, 105) / (x * math.sqrt(math.pi))
+    far = polynomial(z, 1, -1, 3, -15, 105) / (x * math.sqrt(math.pi))
     return torch.where(x < 4, torch.where(x < -9.38, math.inf, near), far)
 
 
@@ -221,7 +221,7 @@ def _quantile(p: torch.Tensor) -> torch.Tensor:
     """Of the normal distribution; small ones by Newton's steps in logarithms."""
     tail = torch.minimum(p, 1 - p)
     r = torch.sqrt(-2 * torch.log(tail))  # Abramowitz, Stegun, 26.2.23
-    guess = _series(r, 2.515517, 0.802853, 0.010328) / _series(r, 1, 1.432788, 0.189269, 0.001308) - r
+    guess = polynomial(r, 2.515517, 0.802853, 0.010328) / polynomial(r, 1, 1.432788, 0.189269, 0.001308) - r
     for _ in range(2):
         value = _log_normal(guess)
         slope = torch.exp(-0.5 * guess * guess - 0.918938533 - value)

@@ -38,22 +38,12 @@ def _blocks(node: Node, tensor: Tensor) -> Tensor:
 
 
 def _parameter(node: Node, index: int, tensor: Tensor) -> Tensor:
-    """A scale or a zero point: one for all, for each slice along an axis, or for each block of one."""
-    parameter = node.tensor(index)
+    """A scale or a zero point of each element: one for all, for each slice along an axis, or for each block of one."""
+    parameter = _unrepeated(node, index, tensor)
     if node.integer("block_size"):
         axis = node.axis(node.integer("axis", 1), tensor.rank)
-        blocks = _blocks(node, tensor)
-        wanted = (*blocks.shape[: axis + 1], *blocks.shape[axis + 2 :])
-        if parameter.shape != wanted:
-            raise NotOnDevice(f"{list(parameter.shape)} is not one for each block, {list(wanted)}")
-        return parameter.with_axis(axis + 1).broadcast(blocks.shape)
-    if parameter.rank == 0 or (parameter.rank == 1 and parameter.shape == (1,)):
-        return parameter.viewed(()).broadcast(tensor.shape)
-    axis = node.axis(node.integer("axis", 1), tensor.rank)
-    if parameter.shape != (tensor.shape[axis],):
-        raise NotOnDevice(f"{list(parameter.shape)} does not fit axis {axis} of {list(tensor.shape)}")
-    shape = tuple(size if number == axis else 1 for number, size in enumerate(tensor.shape))
-    return parameter.viewed(shape).broadcast(tensor.shape)
+        return parameter.with_axis(axis + 1).broadcast(_blocks(node, tensor).shape)
+    return (parameter if tensor.rank else parameter.viewed(())).broadcast(tensor.shape)
 
 
 def _is_small(element: int) -> bool:
@@ -81,7 +71,9 @@ def _unrepeated(node: Node, index: int, tensor: Tensor) -> Tensor:
     """
     parameter = node.tensor(index)
     block = node.integer("block_size")
-    axis = node.axis(node.integer("axis", 1), tensor.rank) if block or parameter.rank else 0
+    if not block and (parameter.rank == 0 or parameter.shape == (1,)):
+        return parameter.viewed((1,) * max(tensor.rank, 1))
+    axis = node.axis(node.integer("axis", 1), tensor.rank)
     if block:
         if block < 1 or tensor.shape[axis] % block:
             raise NotOnDevice(f"blocks of {block} along an axis of {tensor.shape[axis]}")
@@ -89,8 +81,6 @@ def _unrepeated(node: Node, index: int, tensor: Tensor) -> Tensor:
         if parameter.shape != wanted:
             raise NotOnDevice(f"{list(parameter.shape)} is not one for each block, {list(wanted)}")
         return parameter
-    if math.prod(parameter.shape) == 1 and parameter.rank <= 1:
-        return parameter.viewed((1,) * max(tensor.rank, 1))
     if parameter.shape != (tensor.shape[axis],):
         raise NotOnDevice(f"{list(parameter.shape)} does not fit axis {axis} of {list(tensor.shape)}")
     return parameter.viewed(tuple(size if number == axis else 1 for number, size in enumerate(tensor.shape)))

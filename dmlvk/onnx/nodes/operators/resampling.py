@@ -318,18 +318,10 @@ def _by_taps(node: Node, tensor: Tensor, asked: _ResizeRequest) -> Tensor:
 def _positions(transformation: str, length: int, out: int, scale: float, region: tuple[float, float]) -> Array:
     """The place of each element of the output among the input's."""
     x, whole = np.arange(out, dtype=np.float64), scale * length
-    if transformation == "half_pixel" or (transformation == "pytorch_half_pixel" and out > 1):
-        return (x + 0.5) / scale - 0.5
-    if transformation == "pytorch_half_pixel":
-        return np.zeros(out)
-    if transformation == "asymmetric":
-        return x / scale
     if transformation == "align_corners":
         return np.zeros(out) if whole == 1 else x * (length - 1) / (whole - 1)
     if transformation == "half_pixel_symmetric":
         return length / 2 * (1 - out / whole) + (x + 0.5) / scale - 0.5
-    if transformation == "tf_half_pixel_for_nn":
-        return (x + 0.5) / scale
     if transformation == "tf_crop_and_resize":
         start, end = (np.float32(bound) for bound in region)
         last = np.float32(length - 1)
@@ -338,7 +330,8 @@ def _positions(transformation: str, length: int, out: int, scale: float, region:
         # In FLOAT32 and in this order, as ONNX Runtime has it: which element is nearest may depend on the last bit.
         within = x.astype(np.float32) * (end - start) * last / np.float32(out - 1)
         return np.asarray(start * last + within, np.float64)
-    raise NotOnDevice(f"coordinate_transformation_mode {transformation!r}")
+    axis = _axis(transformation, length, out, scale, region)
+    return (x - axis.output) / axis.scale - axis.input
 
 
 def _conventions(node: Node) -> tuple[str, str]:
