@@ -3,20 +3,43 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
+import dataclasses
 import functools
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
+import dmlvk as dml
+from dmlvk.conformance.execution import Workbench
 from dmlvk.kernels import library
 from dmlvk.kernels.library.compiler import Compiler
 from dmlvk.kernels.library.sources import SourceTree
+from dmlvk.kernels.target import GPU
 from dmlvk.kernels.variants import ShaderVariant
+from dmlvk.spirv.specialization import MATRICES_LIE_IN_QUADS
+from dmlvk.trials.matrix_trial import matrices_lie_in_quads
+from tests.targets import on_llvmpipe
 
 _IMITATIONS = ("cooperative_bytes.glsl", "cooperative_floats.glsl", "cooperative_rows.glsl", "cooperative_quads.glsl")
+
+
+ABLE = dataclasses.replace(
+    GPU, has_cooperative_halves=True, device_arithmetic=True, shared_memory=49152, work_group_size=1024, buffers=16
+)
+"""A GPU that has matrices of FLOAT16."""
+
+
+@contextlib.contextmanager
+def device_with_matrices(benches: Sequence[Workbench], *, in_registers: bool) -> Iterator[dml.Device]:
+    """llvmpipe, which makes matrices of what it computed in registers or by way of memory."""
+    with dml.Device(on_llvmpipe(benches)[0].device.info.index) as device:
+        found = matrices_lie_in_quads if in_registers else lambda engine: False
+        device.engine.shaders.trials = {**device.engine.shaders.trials, MATRICES_LIE_IN_QUADS: found}
+        yield device
 
 
 @functools.cache

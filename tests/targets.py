@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from typing import Any
 
+import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
+from dmlvk.conformance.references.bounded import expected_outputs
+from dmlvk.conformance.sampling import run_sample, sample_fault
 from dmlvk.kernels.kernel import ElementwiseKernel
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import GPU, Target
+from dmlvk.operators import OperatorDesc
 from tests.effort import OfTurn
+
+Array = npt.NDArray[Any]
 
 
 @contextmanager
@@ -56,6 +63,21 @@ def computes_as_gpu(monkeypatch: pytest.MonkeyPatch, device: dml.Device, registe
     if Target.of(device.info).is_naive:
         pytest.skip("SwiftShader compiles a GPU's products for ten seconds")
     all_compute_as_gpus(monkeypatch, registers=registers)
+
+
+def on_llvmpipe(benches: Sequence[Workbench]) -> list[Workbench]:
+    """Those that compile a GPU's kernels in no more than a second: not SwiftShader, which takes ten and gigabytes."""
+    every = benches.every if isinstance(benches, OfTurn) else benches  # not those of the turn
+    return [bench for bench in every if not Target.of(bench.device.info).is_naive] or list(benches)
+
+
+def check_bits(
+    benches: Iterable[Workbench], desc: OperatorDesc, inputs: Mapping[str, Array], packed: OperatorDesc | None = None
+) -> None:
+    """Whether an operator gives what its definition says; ``packed``: the same where tensors lie plainly."""
+    expected = expected_outputs(packed or desc, inputs)
+    for bench in benches:
+        assert sample_fault(bench.device.info.name, run_sample(bench, desc, inputs), expected) is None
 
 
 MOST_PLANS_OF_GPUS = 8

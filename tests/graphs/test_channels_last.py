@@ -19,15 +19,12 @@ from dmlvk.conformance.samples.products import convolution_desc
 from dmlvk.graphs import channels_last as layouts
 from dmlvk.kernels.products import channel_copies, matrix_choice
 from dmlvk.kernels.products.matrix_tiles import OF_CHANNELS, matrix_variants
-from dmlvk.kernels.target import GPU, Target
+from dmlvk.kernels.target import Target
 from dmlvk.spirv.cooperative_types import CHANNELS_SOURCE, FLOATS_SOURCE
-from tests.cooperative_modules import imitate_matrices
+from tests.cooperative_modules import ABLE, imitate_matrices
 from tests.operators.test_products import convolution_inputs
 
 VARIANTS = {variant.name: variant for variant in matrix_variants() if variant.source == CHANNELS_SOURCE}
-ABLE = dataclasses.replace(
-    GPU, has_cooperative_halves=True, device_arithmetic=True, shared_memory=49152, work_group_size=1024, buffers=32
-)
 _ALLOWED = dml.ExecutionFlags.ALLOW_DEVICE_ARITHMETIC
 
 
@@ -37,7 +34,9 @@ def able(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> dml.Device:
     if Target.of(device.info).is_naive:
         pytest.skip("SwiftShader compiles these kernels for a minute")
     imitate_matrices(monkeypatch, VARIANTS)
-    monkeypatch.setattr(dml.Device, "target", property(lambda _: dataclasses.replace(ABLE, shared_memory=32768)))
+    monkeypatch.setattr(
+        dml.Device, "target", property(lambda _: dataclasses.replace(ABLE, shared_memory=32768, buffers=32))
+    )
     return device
 
 

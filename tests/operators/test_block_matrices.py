@@ -5,9 +5,7 @@ No processor here has such matrices: the kernels run with a file in the place of
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,41 +15,21 @@ import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
 from dmlvk.kernels.products.block_matrices import multiplies, variants
 from dmlvk.kernels.products.block_weights import weights_of
-from dmlvk.kernels.target import GPU
 from dmlvk.operators.quantization import Dequantize
-from dmlvk.spirv.specialization import MATRICES_LIE_IN_QUADS
-from dmlvk.trials.matrix_trial import matrices_lie_in_quads
-from tests.cooperative_modules import imitate_matrices
+from tests.cooperative_modules import ABLE, device_with_matrices, imitate_matrices
 from tests.operators.test_cooperative_attention import VARIANTS as TRIALS
-from tests.operators.test_products import gemm_desc, on_llvmpipe
+from tests.operators.test_products import gemm_desc
 from tests.packed import Product
 
 _VARIANTS = {variant.name: variant for variant in variants()}
 _ALLOWED = dml.ExecutionFlags.ALLOW_DEVICE_ARITHMETIC
-_ABLE = dataclasses.replace(
-    GPU,
-    has_cooperative_halves=True,
-    has_half_arithmetic=True,
-    device_arithmetic=True,
-    shared_memory=32768,
-    work_group_size=1024,
-    buffers=16,
-)
+_ABLE = dataclasses.replace(ABLE, has_half_arithmetic=True, shared_memory=32768)
 
 
 @pytest.fixture
 def imitated(monkeypatch: pytest.MonkeyPatch) -> None:
     imitate_matrices(monkeypatch, {**_VARIANTS, **TRIALS})
     monkeypatch.setattr(dml.Device, "target", property(lambda _: _ABLE))
-
-
-@contextlib.contextmanager
-def _device(benches: list[Workbench], *, in_registers: bool) -> Iterator[dml.Device]:
-    """llvmpipe, which makes matrices of weights in registers or by way of memory."""
-    with dml.Device(on_llvmpipe(benches)[0].device.info.index) as device:
-        found = matrices_lie_in_quads if in_registers else lambda engine: False
-        device.engine.shaders.trials = {**device.engine.shaders.trials, MATRICES_LIE_IN_QUADS: found}
-        yield device
 
 
 _CASES = {
@@ -80,7 +58,7 @@ def test_results_are_those_of_the_weights(
     benches: list[Workbench], imitated: None, name: str, in_registers: bool
 ) -> None:
     case = _CASES[name]
-    with _device(benches, in_registers=in_registers) as device:
+    with device_with_matrices(benches, in_registers=in_registers) as device:
         graph = case.graph(device, flags=_ALLOWED)
         has_sums = "share" not in name  # of what is behind one another, by a kernel of their own
         assert [".matrices." in step.kernel.variant for step in graph.steps] == [True, False][: 1 + has_sums]
@@ -99,7 +77,7 @@ def test_results_are_those_of_the_weights(
 @pytest.mark.parametrize("name", ["subgroups share terms of signed weights", "signed"])
 def test_what_is_not_finite_stays_in_its_row(benches: list[Workbench], imitated: None, name: str) -> None:
     case = _CASES[name]
-    with _device(benches, in_registers=True) as device:
+    with device_with_matrices(benches, in_registers=True) as device:
         inputs = case.inputs()
         graph = case.graph(device, flags=_ALLOWED)
         clean = device.run(graph, inputs)["y"]

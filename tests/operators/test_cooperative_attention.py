@@ -6,9 +6,7 @@ all but these instructions is what a device runs that has them.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -24,20 +22,16 @@ from dmlvk.conformance.references.bounded import Bounded, expected_outputs, faul
 from dmlvk.conformance.samples.products import values
 from dmlvk.kernels.composed.matrix_attention import TILES, AttentionTile
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.target import GPU, Target
+from dmlvk.kernels.target import Target
 from dmlvk.kernels.trials import MATRIX_QUADS, NARROW_MATRICES
 from dmlvk.spirv.specialization import MATRICES_LIE_IN_QUADS
-from dmlvk.trials.matrix_trial import matrices_lie_in_quads
-from tests.cooperative_modules import imitate_matrices
-from tests.operators.test_products import on_llvmpipe
+from tests.cooperative_modules import ABLE, device_with_matrices, imitate_matrices
+from tests.targets import on_llvmpipe
 
 Array = npt.NDArray[Any]
 
 ATTENTION = {made.name: made for tile in TILES for made in (tile.variant, tile.cached_variant)}
 VARIANTS = {**ATTENTION, **{trial.name: trial for trial in (MATRIX_QUADS, NARROW_MATRICES)}}
-ABLE = dataclasses.replace(
-    GPU, has_cooperative_halves=True, device_arithmetic=True, shared_memory=49152, work_group_size=1024, buffers=16
-)
 _ALLOWED = dml.ExecutionFlags.ALLOW_DEVICE_ARITHMETIC
 _MASKS = dml.MultiheadAttentionMaskType
 
@@ -139,17 +133,6 @@ def _inputs(case: Case, seed: int) -> dict[str, Array]:
     return inputs
 
 
-@contextlib.contextmanager
-def _device(benches: list[Workbench], way: str) -> Iterator[dml.Device]:
-    with dml.Device(on_llvmpipe(benches)[0].device.info.index) as device:
-        trials = dict(device.engine.shaders.trials)
-        device.engine.shaders.trials = {
-            **trials,
-            MATRICES_LIE_IN_QUADS: matrices_lie_in_quads if way == "in registers" else lambda engine: False,
-        }
-        yield device
-
-
 def _formula(case: Case, inputs: dict[str, Array]) -> Array:
     """In float64. The stated error of masked scores is one of their size, which no fault of a mask goes beyond."""
 
@@ -203,7 +186,7 @@ BOTH_WAYS = pytest.mark.parametrize("way", ["in registers", "in memory"])
 def test_how_elements_lie_is_found_by_trying(benches: list[Workbench], only: Any) -> None:
     """The imitation deals them out in quads."""
     only(SMALL)
-    with _device(benches, "in registers") as device:
+    with device_with_matrices(benches, in_registers=True) as device:
         assert device.engine.shaders.does(MATRICES_LIE_IN_QUADS)
 
 
@@ -218,7 +201,7 @@ def test_results(benches: list[Workbench], only: Any, name: str, tile: Attention
     if name == "keys that no block divides":
         inputs["KeyTensor"] = (np.abs(inputs["KeyTensor"]) * -4).astype(np.float16)  # zeros would be the largest
         inputs["QueryTensor"] = np.abs(inputs["QueryTensor"])
-    with _device(benches, way) as device:
+    with device_with_matrices(benches, in_registers=way == "in registers") as device:
         _check(device, case, inputs)
 
 
@@ -236,7 +219,7 @@ def test_results(benches: list[Workbench], only: Any, name: str, tile: Attention
 def test_larger_heads(benches: list[Workbench], only: Any, tile: AttentionTile, way: str) -> None:
     only(tile)
     case = Case(40, 50, 16 * tile.head_tiles - 8, batch=1)
-    with _device(benches, way) as device:
+    with device_with_matrices(benches, in_registers=way == "in registers") as device:
         _check(device, case, _inputs(case, 42))
 
 
@@ -252,7 +235,7 @@ def test_peaks_that_grow_late_and_scores_that_are_not_finite(
     inputs["KeyTensor"][0, 90] *= 60
     inputs["QueryTensor"][0, 3, 0] = np.nan
     inputs["ValueTensor"][0, 90, 5] = np.inf
-    with _device(benches, way) as device:
+    with device_with_matrices(benches, in_registers=way == "in registers") as device:
         compiled = device.compile_operator(device.create_operator(case.desc), _ALLOWED)
         result = device.run(compiled, inputs)["OutputTensor"][0]
     wide = {name: array[0].astype(np.float64) for name, array in inputs.items()}
@@ -338,7 +321,7 @@ def test_prompts_over_caches_are_onnx_runtime_s(
     feed = {name: values("normal", tuple(kind[1]), dml.FLOAT16, random) for name, kind in kinds.items() if kind[1][1:]}
     feed |= {"ends": np.array([past + tokens - 1], np.int32), "total": np.array([past + tokens], np.int32)}
     (expected, *_) = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, feed)
-    with _device(benches, way) as device:
+    with device_with_matrices(benches, in_registers=way == "in registers") as device:
         other = dml.Device(device.info.index, arithmetic="device")
         other.engine.shaders.trials = device.engine.shaders.trials
         with other, ort.InferenceSession(model, device=other, strict=True) as session:

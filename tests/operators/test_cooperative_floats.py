@@ -27,13 +27,15 @@ from dmlvk.kernels.products import matrix, padded_products, patches, product_epi
 from dmlvk.kernels.products.matrix_choice import Choice, Work
 from dmlvk.kernels.products.matrix_tile import ONE_SEGMENT, PARALLEL, SEQUENTIAL, MatrixTile
 from dmlvk.kernels.products.matrix_tiles import COOPERATIVE, OF_CHANNELS, matrix_variants
-from dmlvk.kernels.target import GPU, Target
+from dmlvk.kernels.target import Target
 from dmlvk.operators import OperatorDesc
 from dmlvk.runtime.vulkan import CooperativeMatrix, list_devices
 from dmlvk.spirv.cooperative_types import CHANNELS_SOURCE, FLOATS_SOURCE
 from dmlvk.spirv.modules import module_instructions, module_words
+from tests import cooperative_modules
 from tests.cooperative_modules import imitate_matrices
-from tests.operators.test_products import convolution_inputs, gemm_desc, on_llvmpipe
+from tests.operators.test_products import convolution_inputs, gemm_desc
+from tests.targets import on_llvmpipe
 
 Array = npt.NDArray[Any]
 
@@ -46,15 +48,7 @@ _OF_AMD = [tile for tile in (*COOPERATIVE, *OF_CHANNELS) if tile.subgroup_size =
 WIDE, WIDE_WINDOWS, WIDE_CHANNELS = _OF_AMD[1], _OF_AMD[3], _OF_AMD[-1]
 SMALLEST = {dml.FLOAT16: SMALL, dml.FLOAT32: SMALL_OF_PARTS}
 BOTH_TYPES = pytest.mark.parametrize("data_type", SMALLEST, ids=lambda data_type: data_type.name)
-ABLE = dataclasses.replace(
-    GPU,
-    has_cooperative_halves=True,
-    has_cooperative_brain_floats=True,
-    device_arithmetic=True,
-    shared_memory=49152,
-    work_group_size=1024,
-    buffers=8,
-)
+ABLE = dataclasses.replace(cooperative_modules.ABLE, has_cooperative_brain_floats=True, buffers=8)
 HALVES = CooperativeMatrix(16, 16, 16, "FLOAT16", "FLOAT16", "FLOAT32")
 PARTS = dataclasses.replace(HALVES, left_type="BFLOAT16", right_type="BFLOAT16")
 FEATURES = {"cooperativeMatrix", "vulkanMemoryModel", "vulkanMemoryModelDeviceScope"}

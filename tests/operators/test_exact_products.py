@@ -28,8 +28,8 @@ from dmlvk.operators import OperatorDesc
 from dmlvk.spirv import opcodes
 from scripts.shader_tools.spirv import Module
 from tests.cooperative_modules import imitate_matrices
-from tests.operators.test_products import gemm_desc, on_llvmpipe, only
-from tests.targets import variants
+from tests.operators.test_products import gemm_desc, only
+from tests.targets import on_llvmpipe, variants
 
 Array = npt.NDArray[Any]
 

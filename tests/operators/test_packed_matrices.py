@@ -23,9 +23,8 @@ from dmlvk.operators import Gemm
 from dmlvk.runtime.vulkan import DeviceInfo
 from tests.cooperative_modules import imitate_matrices
 from tests.operators.test_cooperative_attention import VARIANTS as TRIALS
-from tests.operators.test_products import on_llvmpipe
 from tests.packed import Product
-from tests.targets import variants_of
+from tests.targets import on_llvmpipe, variants_of
 
 Array = npt.NDArray[Any]
 _TARGET = dml.Device.__dict__["target"]  # which tests here have another one of

@@ -14,8 +14,8 @@ from dmlvk.kernels.products.matrix_tile import PARALLEL, SEQUENTIAL, MatrixTile
 from dmlvk.kernels.products.matrix_tiles import FLAT_COOPERATIVE
 from tests.operators import test_cooperative_floats
 from tests.operators.test_cooperative_floats import imitated
-from tests.operators.test_products import on_llvmpipe
 from tests.packed import Product
+from tests.targets import on_llvmpipe
 
 __all__ = ["imitated"]
 

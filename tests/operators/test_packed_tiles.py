@@ -18,9 +18,8 @@ from dmlvk.kernels.products import packed_dots, packed_matrices
 from dmlvk.kernels.products.packed_matrices import ExactTile
 from dmlvk.kernels.target import Target
 from tests.cooperative_modules import imitate_matrices
-from tests.operators.test_products import on_llvmpipe
 from tests.packed import of_rows_and_blocks
-from tests.targets import variants_of
+from tests.targets import on_llvmpipe, variants_of
 
 Array = npt.NDArray[Any]
 _ONE, _TWO, _GATED = ExactTile(1, 1, 1, 1, 1), ExactTile(1, 1, 1, 1, 2), ExactTile(1, 1, 1, 2, 1)

@@ -19,7 +19,7 @@ from dmlvk.kernels.windows import window as window_kernels
 from dmlvk.operators import OPERATORS
 from dmlvk.runtime import shader_forms
 from tests.operators.differences import differences
-from tests.operators.test_products import on_llvmpipe
+from tests.targets import on_llvmpipe
 
 WINDOWS: dict[str, Any] = {
     "dimension_count": 2,

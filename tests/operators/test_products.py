@@ -12,9 +12,8 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
-from dmlvk.conformance.references.bounded import expected_outputs
 from dmlvk.conformance.samples.products import KINDS, convolution_desc, values
-from dmlvk.conformance.sampling import run_sample, sample_fault
+from dmlvk.conformance.sampling import run_sample
 from dmlvk.datatypes import DataType
 from dmlvk.graphs.channels_last import channels_last
 from dmlvk.kernels.lowering import lower
@@ -43,8 +42,7 @@ from dmlvk.kernels.products.matrix_tiles import (
 from dmlvk.kernels.target import GPU, Target
 from dmlvk.operators import check_operator, families
 from dmlvk.operators.fusion import FUSABLE_ACTIVATIONS
-from tests.effort import OfTurn
-from tests.targets import all_compute_as_gpus
+from tests.targets import all_compute_as_gpus, check_bits, on_llvmpipe
 
 Array = npt.NDArray[Any]
 _N, _T = dml.MatrixTransform.NONE, dml.MatrixTransform.TRANSPOSE
@@ -97,12 +95,6 @@ def only(monkeypatch: pytest.MonkeyPatch, tile: MatrixTile, come: int) -> None:
     monkeypatch.setattr(matrix, "choose", chosen)
 
 
-def on_llvmpipe(benches: Sequence[Workbench]) -> list[Workbench]:
-    """Those that compile a GPU's kernels in no more than a second: not SwiftShader, which takes ten and gigabytes."""
-    every = benches.every if isinstance(benches, OfTurn) else benches  # not those of the turn
-    return [bench for bench in every if not Target.of(bench.device.info).is_naive] or list(benches)
-
-
 @pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=["float32", "float16"])
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("special", "huge")])
 def test_errors_are_within_the_bound(benches: list[Workbench], kind: str, data_type: DataType) -> None:
@@ -153,9 +145,7 @@ def test_every_tile_gives_the_same_bits(
     desc = gemm_desc(data_type, rows, terms, columns, **more)
     c = np.broadcast_to(values("normal", (1, columns), data_type, random), (rows, columns))
     inputs = {"ATensor": a, "BTensor": b, "CTensor": c}
-    expected = expected_outputs(desc, inputs)
-    for bench in on_llvmpipe(benches) if tile in (*_SHARED, *ON_PROCESSORS_IN_SUBGROUPS) else benches:
-        assert sample_fault(tile.name, run_sample(bench, desc, inputs), expected) is None
+    check_bits(on_llvmpipe(benches) if tile in (*_SHARED, *ON_PROCESSORS_IN_SUBGROUPS) else benches, desc, inputs)
 
 
 @pytest.mark.parametrize("tile", _OF_EACH_PATTERN, ids=lambda tile: tile.name)
@@ -179,9 +169,7 @@ def test_tiles_load_operands_along_either_axis(
         b = values("normal", desc.b_tensor.sizes, data_type, random)
         (b if trans_b is _N else b.T)[:, -1] = values("special", sizes[1:2], data_type, random)
         inputs = {"ATensor": a, "BTensor": b}
-        expected = expected_outputs(desc, inputs)
-        for bench in on_llvmpipe(benches):
-            assert sample_fault(tile.name, run_sample(bench, desc, inputs), expected) is None
+        check_bits(on_llvmpipe(benches), desc, inputs)
 
 
 @pytest.mark.parametrize("sizes", [(70, 1072, 140), (9, 2053, 37)], ids=["fours", "odd"])
@@ -198,9 +186,7 @@ def test_two_tiles_that_take_turns_give_the_same_bits(
     rows = a if transforms[0] is _N else a.T
     rows[1, 3], rows[2, [5, 1050]], rows[3, 1060] = np.inf, (np.inf, -np.inf), np.nan
     inputs = {"ATensor": a, "BTensor": b}
-    expected = expected_outputs(desc, inputs)
-    for bench in on_llvmpipe(benches):
-        assert sample_fault("two tiles", run_sample(bench, desc, inputs), expected) is None
+    check_bits(on_llvmpipe(benches), desc, inputs)
 
 
 _CONVOLUTIONS: dict[str, tuple[Sequence[int], Sequence[int], dict[str, Any]]] = {
@@ -259,9 +245,7 @@ def test_convolutions_in_tiles(
         "FilterTensor": values(kind, window, data_type, random),
         "BiasTensor": values("normal", (1, desc.output_tensor.sizes[1], 1, 1), data_type, random),
     }
-    expected = expected_outputs(desc, inputs)
-    for bench in on_llvmpipe(benches):
-        assert sample_fault(name, run_sample(bench, desc, inputs), expected) is None
+    check_bits(on_llvmpipe(benches), desc, inputs)
 
 
 @pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=["float32", "float16"])
@@ -302,9 +286,7 @@ def test_depthwise_convolutions_load_channels_that_lie_last_together(
     inputs["FilterTensor"][1] = -2  # which padding makes -0 of, but no sum is that
     if packed.bias_tensor is not None:
         inputs["BiasTensor"] = values("normal", packed.bias_tensor.sizes, data_type, random)
-    expected = expected_outputs(packed, inputs)
-    for bench in on_llvmpipe(benches):
-        assert sample_fault("channels last", run_sample(bench, desc, inputs), expected) is None
+    check_bits(on_llvmpipe(benches), desc, inputs, packed)
 
 
 @pytest.mark.parametrize("tile", DEPTHWISE_LINES, ids=lambda tile: tile.name)
@@ -329,9 +311,7 @@ def test_invocations_share_the_lines_of_a_depthwise_window(
     }
     inputs["InputTensor"][1, 7] = np.inf
     inputs["FilterTensor"][9, 0, 0, 1] = np.nan
-    expected = expected_outputs(packed, inputs)
-    for bench in on_llvmpipe(benches):
-        assert sample_fault("lines", run_sample(bench, desc, inputs), expected) is None
+    check_bits(on_llvmpipe(benches), desc, inputs, packed)
 
 
 @pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=["float32", "float16"])
@@ -351,9 +331,7 @@ def test_convolutions_of_one_place_are_products_of_matrices(
         "BiasTensor": values("normal", (1, 12, 1, 1), data_type, random),
     }
     inputs["InputTensor"][2] = values("special", sizes[1:], data_type, random)
-    expected = expected_outputs(desc, inputs)
-    for bench in benches:
-        assert sample_fault("one place", run_sample(bench, desc, inputs), expected) is None
+    check_bits(benches, desc, inputs)
 
 
 def test_gpu_kernels_run_on_drivers_without_optional_features(
@@ -581,6 +559,4 @@ def test_sums_of_many_terms(benches: list[Workbench], monkeypatch: pytest.Monkey
     a, b = values("tiny", (2, 70000), dml.FLOAT32, random), values("normal", (70000, 3), dml.FLOAT32, random)
     desc = gemm_desc(dml.FLOAT32, 2, 70000, 3)
     inputs = {"ATensor": a, "BTensor": b}
-    expected = expected_outputs(desc, inputs)
-    for bench in benches:
-        assert sample_fault("many terms", run_sample(bench, desc, inputs), expected) is None
+    check_bits(benches, desc, inputs)

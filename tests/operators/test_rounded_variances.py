@@ -12,7 +12,7 @@ import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
 from dmlvk.conformance.references.bounded import Bounded
 from dmlvk.conformance.references.normalization import mean_variance_normalization
-from tests.operators.test_products import on_llvmpipe
+from tests.targets import on_llvmpipe
 
 Array = npt.NDArray[np.float32]
 

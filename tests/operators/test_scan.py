@@ -23,8 +23,7 @@ from dmlvk.kernels.rows import reduction, register_rows, scan
 from dmlvk.kernels.target import CPU, GPU
 from dmlvk.operators import fused_activation
 from tests.effort import TAKES_TURNS
-from tests.operators.test_products import on_llvmpipe
-from tests.targets import all_compute_as_gpus
+from tests.targets import all_compute_as_gpus, on_llvmpipe
 
 Array = npt.NDArray[Any]
 

@@ -31,8 +31,8 @@ class _Item:
     """As much of pytest's as is asked for."""
 
     nodeid: str
-    marker: str | None
-    callspec: Any
+    marker: str | None = None
+    callspec: Any = None
 
     def get_closest_marker(self, name: str) -> str | None:
         return self.marker if self.marker == name else None
@@ -156,27 +156,11 @@ def test_the_quick_command_has_every_operator_that_is_declared() -> None:
     assert {case.desc_class for case in quick} == set(OPERATORS.values())
 
 
-@dataclasses.dataclass(eq=False)
-class _CostItem:
-    """As much of pytest's as is asked for."""
-
-    nodeid: str
-    callspec: Any = None
-    marker: str | None = None
-
-    def get_closest_marker(self, name: str) -> str | None:
-        return self.marker if self.marker == name else None
+def _tests(function: str, values: str, other_values: str = "-", marker: str | None = None) -> list[_Item]:
+    return _items(function, marker, first=values, second=other_values)
 
 
-def _tests(function: str, values: str, other_values: str = "-", marker: str | None = None) -> list[_CostItem]:
-    return [
-        _CostItem(f"{function}[{a}-{b}]", SimpleNamespace(params={"first": a, "second": b}), marker)
-        for a in values
-        for b in other_values
-    ]
-
-
-def _taken(items: list[_CostItem], seconds: dict[str, float], budget: float) -> dict[str, int]:
+def _taken(items: list[_Item], seconds: dict[str, float], budget: float) -> dict[str, int]:
     taken, left_out = costs.affordable(items, seconds, budget)
     assert sorted(item.nodeid for item in [*taken, *left_out]) == sorted(item.nodeid for item in items)
     counts: dict[str, int] = dict.fromkeys((costs.function_of(item.nodeid) for item in items), 0)
@@ -188,14 +172,14 @@ def _taken(items: list[_CostItem], seconds: dict[str, float], budget: float) -> 
 SECONDS = {"a::many": 1.0, "a::few": 1.0, "b::slow": 90.0, "c::only": 30.0, "d::cases": 2.0, "d::slower": 5.0}
 
 
-def _some_items() -> list[_CostItem]:
+def _some_items() -> list[_Item]:
     return [
         *_tests("a::many", "abcdefgh", "12345"),
         *_tests("a::few", "ab"),
         *_tests("a::unknown", "abcdefgh"),
-        _CostItem("b::slow"),
-        _CostItem("b::fast"),
-        _CostItem("c::only"),
+        _Item("b::slow"),
+        _Item("b::fast"),
+        _Item("c::only"),
         *_tests("d::cases", "abcde", marker="each_operator"),
         *_tests("d::slower", "abcde"),
     ]
@@ -229,7 +213,7 @@ def test_few_tests_of_a_function_have_many_values() -> None:
 
 def test_fast_tests_come_first_and_files_stay_together() -> None:
     seconds = {"a::x": 3.0, "a::y": 0.2, "b::x": 0.2}
-    items = [_CostItem(name) for name in ("a::x", "a::y", "a::z", "b::x", "b::y")]
+    items = [_Item(name) for name in ("a::x", "a::y", "a::z", "b::x", "b::y")]
     assert [item.nodeid for item in costs.fast_first(items, seconds)] == ["a::z", "b::y", "a::y", "b::x", "a::x"]
 
 
