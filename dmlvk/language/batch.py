@@ -40,7 +40,7 @@ _DRAFTED = (4, 8, 16, 32)
 
 _FIRST_DRAFTED = 8  # Twice as many where all guesses of the step before were right, as in code that is copied
 
-_WARM_UP_SECONDS = 5.0
+_WARM_UP_SECONDS = 20.0
 
 _FEWEST_COPIED = 64  # Tokens that a text must have in common with what stands in another place to be worth a copy
 
@@ -201,15 +201,25 @@ class Batch:
             text.slot = None
 
     def warm_up(self) -> None:
-        """Runs a prompt in each place and steps of as many texts, as long as it takes a few seconds only.
+        """Runs steps of all sizes that guesses make, a prompt in each place, and steps of as many texts.
 
-        What is planned and recorded then need not be when texts come. It changes none of their bits.
+        What is planned and recorded then need not be when texts come. It changes none of their bits. Nothing more is
+        begun behind 20 seconds.
         """
+        if not self.free:
+            return
         end = time.monotonic() + _WARM_UP_SECONDS
         length = min(_PROMPT_TOKENS, self._slots[0].max_length - _FEWEST_CHAINED)
+        sampling = self._slots[0].folder.sampling
+        drafted = min(sum(_DRAFTED), length) if self._caches.takes_drafts else 0
+        forced = [0] * drafted  # which come in steps as guesses do, each twice as large as the one before
+        self._run([self.add([0], sampling, Wishes(forced=forced))], max(drafted, 1), end)
         prompts = ([place % self._choices.vocabulary] * max(length, 1) for place in range(self.free))
-        texts = [self.add(prompt, self._slots[0].folder.sampling) for prompt in prompts]
-        while not all(text.generated for text in texts) and time.monotonic() < end:
+        self._run([self.add(prompt, sampling) for prompt in prompts], 1, end)
+
+    def _run(self, texts: Sequence[BatchText], count: int, end: float) -> None:
+        """Continues texts by so many tokens, unless it takes too long, and removes them."""
+        while any(text.generated < count for text in texts) and time.monotonic() < end:
             self.step()
         for text in texts:
             self.remove(text)

@@ -14,7 +14,7 @@ from dmlvk.language.sampling import Sampling
 if TYPE_CHECKING:
     from dmlvk.language.generation import LanguageModel
 
-_LONGEST, _SHORTEST = 8, 4
+_LONGEST, _SHORTEST = 64, 4
 """Tokens at a text's end that are looked for in what stands before: of fewer, too many guesses are wrong."""
 
 _LOOKED_AT = 8192  # Tokens of a text, from its end on, that are looked through
@@ -29,13 +29,17 @@ class PromptLookup:
     def draft(self, tokens: Sequence[int], most: int) -> Sequence[int]:
         """Tokens that may follow."""
         text = np.array(tokens[-_LOOKED_AT:], np.int64)
-        for length in range(min(_LONGEST, len(text) - 1), _SHORTEST - 1, -1):
-            windows = np.lib.stride_tricks.sliding_window_view(text[:-1], length)
-            places = np.flatnonzero((windows == text[-length:]).all(axis=1))
-            if len(places):
-                start = int(places[-1]) + length
-                return [int(token) for token in text[start : start + most]]
-        return []
+        ends = np.flatnonzero(text[:-1] == text[-1:]) + 1  # behind what is the same as the text's last token
+        length = 1  # of what is the same in front of the ends
+        while length < _LONGEST:
+            longer = ends[ends > length]
+            longer = longer[text[longer - length - 1] == text[-length - 1]] if len(longer) else longer
+            if not len(longer):
+                break
+            ends, length = longer, length + 1
+        if length < _SHORTEST:
+            return []
+        return [int(token) for token in text[ends[-1] : ends[-1] + most]]
 
 
 class ModelDrafter:
