@@ -268,6 +268,10 @@ def test_attention_has_its_bits_however_it_is_computed(
         found = _attended(device, feed, **attributes)
         assert [values.tobytes() for values in found] == [values.tobytes() for values in expected]
     assert hashlib.sha256(expected[0].tobytes()).hexdigest()[:16] == bits  # of every device
+    monkeypatch.undo()
+    room = ((0, 0), (0, 0), (0, 9000), (0, 0))  # 38 segments, most of which nobody sees
+    found = _attended(device, {**feed, **{name: np.pad(feed[name], room) for name in CACHES}}, **attributes)
+    assert found[0].tobytes() == expected[0].tobytes()
 
 
 @pytest.mark.parametrize(

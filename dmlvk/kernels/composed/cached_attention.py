@@ -42,8 +42,9 @@ _FEW_TOKENS = 16  # Up to so many new tokens, segments are spread over work grou
 
 _FEW_OF_ONE_TEXT = 32  # Likewise of a single text in FLOAT16: tiles of them are too few for a large GPU
 
-_MOST_SEGMENTS_OF_PROCESSOR = 16
-"""That an invocation may go through on a processor, by the turns of loops that llvmpipe ends."""
+_SEGMENTS_OF_PROCESSOR = (
+    16  # That a work group goes through there, where there are few, and parts of more: each takes 70 us
+)
 
 _BUSY_GROUPS = 1024  # Work groups that a GPU has room for at one time
 
@@ -184,14 +185,14 @@ class CachedAttentionLowering(CacheOperands):
             self._attend(f"{self.of_caches('tiles')}.{rows}x{tiled}", tiles, {}, (), query, row, output, "results")
             return
         tile = self._tile()
+        name = f"{self.of_caches(self._kind_of_segments)}.{tile}"
         tiles = self.batch * self.key_heads * -(-self.group * self.tokens // tile)
-        most = _MOST_SEGMENTS_OF_PROCESSOR if self.target.is_cpu else math.inf
         is_few = self.tokens <= _FEW_TOKENS and not self.target.is_cpu
-        if self.segments == 1 or (not is_few and self.segments <= most):
-            self._segments(tile, tiles, query, row, output, is_alone=True)
+        if self.segments == 1 or (not is_few and self.segments <= self._segments_alone(tiles)):
+            self._segments(name, tiles, query, row, output, is_alone=True)
         else:
             parts = self._parts()
-            self._segments(tile, tiles, query, row, parts, is_alone=False)
+            self._segments(name, tiles, query, row, parts, is_alone=False)
             self._join(parts)
 
     def _queries_together(self) -> int | None:
@@ -339,13 +340,10 @@ class CachedAttentionLowering(CacheOperands):
     def _attend_beams(self, query: Region, row: int, output: Region) -> None:
         """Results of sequences whose keys may be those of others: a row for each work group."""
         tiles = self.batch * self.key_heads
-        most = _MOST_SEGMENTS_OF_PROCESSOR if self.target.is_cpu else 1
-        is_alone = self.segments <= most
+        is_alone = self.segments <= (self._segments_alone(tiles) if self.target.is_cpu else 1)
         name = variant_name(f"{self._kind_of_segments}_of_beams", self.type)
         result = output if is_alone else self._parts()
-        groups, sizes = tiles if is_alone else tiles * self.segments, (tiles, self.segments)
-        label = "results" if is_alone else "segments"
-        self._attend(name, groups, {"IS_ALONE": int(is_alone)}, sizes, query, row, result, label)
+        self._segments(name, tiles, query, row, result, is_alone=is_alone)
         if not is_alone:
             self._join(result)
 
@@ -394,11 +392,27 @@ class CachedAttentionLowering(CacheOperands):
         kernel = PlainKernel(name, (*groups, 1), constants, parameters)
         self.builder.launch(kernel, operands, [result], label="scores")
 
-    def _segments(self, tile: int, tiles: int, query: Region, row: int, result: Region, *, is_alone: bool) -> None:
+    def _most_by_turns(self) -> int:
+        """Segments that an invocation may go through, by the turns of loops that llvmpipe ends."""
+        blocks = -(-self.value_size // 64)
+        turns = (_ROWS[-1] + 1) * (self.size // 2 + 48 * blocks + 8)  # for a segment, at most
+        return MAX_LOOP_ITERATIONS // turns
+
+    def _segments_alone(self, tiles: int) -> float:
+        """Segments up to which a work group goes through all of them, where there are so many tiles of rows."""
+        if not self.target.is_cpu:
+            return math.inf
+        return self._most_by_turns() if tiles >= _SEGMENTS_OF_PROCESSOR else _SEGMENTS_OF_PROCESSOR
+
+    def _segments(self, name: str, tiles: int, query: Region, row: int, result: Region, *, is_alone: bool) -> None:
+        together = 1
+        if self.target.is_cpu and not is_alone:
+            wanted = max(_SEGMENTS_OF_PROCESSOR, -(-self.segments // _SEGMENTS_OF_PROCESSOR))
+            together = min(wanted, self._most_by_turns())
         self._attend(
-            f"{self.of_caches(self._kind_of_segments)}.{tile}",
-            tiles if is_alone else tiles * self.segments,
-            {"IS_ALONE": int(is_alone)},
+            name,
+            tiles if is_alone else tiles * -(-self.segments // together),
+            {"IS_ALONE": int(is_alone), "TOGETHER": together},
             (tiles, self.segments),
             query,
             row,

@@ -15,6 +15,7 @@ layout(local_size_x = 256) in;
 #include "composed/attention_operands.glsl"
 
 layout(constant_id = 11) const bool IS_ALONE = true; // whether a work group goes through all segments
+layout(constant_id = 15) const uint TOGETHER = 1u; // else: through so many, of each of which it leaves a part
 
 #define CHAIN 32u
 #define CHAINS 8u
@@ -88,10 +89,10 @@ void main() {
     uint first_segment = first_seen / KEYS;
     uint last_segment = last_seen / KEYS;
     if (!IS_ALONE) {
-        uint own = group / parameters.tiles;
-        if (own < first_segment || own > last_segment) { return; }
-        first_segment = own;
-        last_segment = own;
+        uint own = group / parameters.tiles * TOGETHER;
+        if (own + TOGETHER <= first_segment || own > last_segment) { return; }
+        first_segment = max(own, first_segment);
+        last_segment = min(own + TOGETHER - 1u, last_segment);
     }
     for (uint i = invocation; i < ROWS * (SIZE / 2u); i += KEYS) {
         uint r = i / (SIZE / 2u);
@@ -227,30 +228,39 @@ void main() {
             }
             barrier();
         }
+        for (uint r = 0u; !IS_ALONE && chain == 0u && r < row_count; ++r) {
+            uint part = BASE_WORD(result)
+                + ((key_head * rows + first_row + r) * parameters.segments + segment) * (VALUE_SIZE + 2u);
+            if (lane == 0u) {
+                words_result[part] = floatBitsToUint(all_peaks[r]);
+                words_result[part + 1u] = floatBitsToUint(all_totals[r]);
+            }
+            all_peaks[r] = NO_PEAK;
+            all_totals[r] = 0.0;
+            for (uint block = 0u; block < BLOCKS; ++block) {
+                uint pair = block * CHAIN + lane;
+                vec2 sum = all_sums[block * ROWS + r];
+                if (pair < VALUE_SIZE / 2u) {
+                    words_result[part + 2u + 2u * pair] = floatBitsToUint(sum.x);
+                    words_result[part + 3u + 2u * pair] = floatBitsToUint(sum.y);
+                }
+                all_sums[block * ROWS + r] = vec2(0.0);
+            }
+        }
     }
-    if (chain != 0u) { return; }
+    if (!IS_ALONE || chain != 0u) { return; }
     for (uint r = 0u; r < row_count; ++r) {
         uint row = first_row + r;
         uint token = row / GROUP;
         uint head = first_head + row % GROUP;
         uint target = ((sequence * parameters.tokens + token) * KEY_HEADS * GROUP + head) * (VALUE_SIZE / 2u);
-        uint part = BASE_WORD(result) + ((key_head * rows + row) * parameters.segments + first_segment) * (VALUE_SIZE + 2u);
-        if (!IS_ALONE && lane == 0u) {
-            words_result[part] = floatBitsToUint(all_peaks[r]);
-            words_result[part + 1u] = floatBitsToUint(all_totals[r]);
-        }
         for (uint block = 0u; block < BLOCKS; ++block) {
             uint pair = block * CHAIN + lane;
             if (pair < VALUE_SIZE / 2u) {
                 vec2 sum = all_sums[block * ROWS + r];
-                if (IS_ALONE) {
-                    uvec2 bits = uvec2(
-                        result_of(sum.x, all_totals[r], all_peaks[r], head), result_of(sum.y, all_totals[r], all_peaks[r], head));
-                    STORE_PAIR(result, target + pair, bits);
-                } else {
-                    words_result[part + 2u + 2u * pair] = floatBitsToUint(sum.x);
-                    words_result[part + 3u + 2u * pair] = floatBitsToUint(sum.y);
-                }
+                uvec2 bits = uvec2(
+                    result_of(sum.x, all_totals[r], all_peaks[r], head), result_of(sum.y, all_totals[r], all_peaks[r], head));
+                STORE_PAIR(result, target + pair, bits);
             }
         }
     }
