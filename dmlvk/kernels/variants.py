@@ -110,7 +110,8 @@ def operand_types(
 ) -> tuple[DataType, ...]:
     """The data types that the shader sees, inputs first, the output last; tensors that are absent are left out.
 
-    Values that are only moved count by their width alone; with an optional attribute they are computed with.
+    Values that are only moved count by their width alone; with an optional attribute they are computed with. So do
+    integers of which the shader is told the sign: :func:`dmlvk.kernels.special_values.special_attribute`.
 
     Args:
         data_types: by tensor member, those that are present.
@@ -118,12 +119,22 @@ def operand_types(
     """
     is_computed = any(field.kind == "attribute" and field.attribute in present for field in desc_class.fields)
     moves = () if is_computed else desc_class.declaration.moves
+    told = _told_signs(desc_class)
     return tuple(
-        _MOVED_AS[data_types[field.attribute].size_in_bits] if field.attribute in moves else data_types[field.attribute]
+        _MOVED_AS[data_type.size_in_bits]
+        if field.attribute in moves or (field.attribute in told and not data_type.is_float)
+        else data_type
         for kind in ("input", "output")
         for field in desc_class.fields
-        if field.kind == kind and field.attribute in data_types
+        if field.kind == kind and (data_type := data_types.get(field.attribute)) is not None
     )
+
+
+def _told_signs(desc_class: type[OperatorDesc]) -> frozenset[str]:
+    """The tensor members of which the shader is told whether their integers have a sign."""
+    signs = desc_class.declaration.signs
+    groups = (group for group in desc_class.same_data_type if not set(signs).isdisjoint(group))
+    return frozenset(itertools.chain(signs, *groups))
 
 
 def lanes(access_order: AccessOrder, types: tuple[DataType, ...]) -> int:

@@ -67,6 +67,7 @@ def elementwise(
     same_data_type: tuple[tuple[str, ...], ...] | None = None,
     one_element: tuple[str, ...] = (),
     moves: tuple[str, ...] = (),
+    signs: tuple[str, ...] = (),
     computed_as: str | None = None,
 ) -> Declaration:
     """What DirectML's page states of an element-wise operator; arguments as in :class:`Declaration`.
@@ -79,6 +80,7 @@ def elementwise(
         same_data_type: groups of members of one data type; ``None``: all of them.
         one_element: inputs that may hold a single element.
         moves: members whose values are never interpreted.
+        signs: members of whose integers the shader is told the sign.
     """
     if accuracy.promise != "exact" and not computes_with_denormals:
         decisions = (*decisions, DENORMALS_DECISION)
@@ -92,6 +94,7 @@ def elementwise(
         same_data_type=same_data_type,
         one_element=one_element,
         moves=moves,
+        signs=signs,
         computed_as=computed_as,
     )
 

@@ -275,6 +275,8 @@ class Declaration:
             pairs of an input and its output.
         accuracy: the promise; exact results where none is made.
         moves: tensor members whose values are moved but never interpreted: only the width of their type matters.
+        signs: tensor members, each of a group with a data type in common. The shader is told by a number whether their
+            integers have a sign; only the width of their type matters besides.
         most_effective_dimensions: how many dimensions a tensor may have behind leading ones of size 1; ``None``: any.
         computed_as: the operator whose shaders compute it, where that is another one.
     """
@@ -292,6 +294,7 @@ class Declaration:
     one_element: tuple[str, ...] = ()
     in_place: tuple[str | tuple[str, str], ...] = ()
     moves: tuple[str, ...] = ()
+    signs: tuple[str, ...] = ()
     most_effective_dimensions: int | None = None
     computed_as: str | None = None
     decisions: tuple[str, ...] = ()

@@ -32,7 +32,9 @@ def _comparison(formula: str, support: tuple[Support, ...] = _COMPARISON_SUPPORT
         "Both zeros are equal, and denormals are the numbers they are.",
         in_place=(),
         same_data_type=(("a_tensor", "b_tensor"),),
+        signs=("a_tensor",),
         support=support,
+        computed_as="ELEMENT_WISE_LOGICAL_EQUALS",
     )
 
 

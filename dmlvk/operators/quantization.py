@@ -48,6 +48,7 @@ class ElementWiseDequantizeLinear(OperatorDesc):
         "An absent zero point counts as 0.",
         in_place=(),
         same_data_type=(("input_tensor", "zero_point_tensor"), ("scale_tensor", "output_tensor")),
+        signs=("input_tensor",),
         computes_with_denormals=True,
         accuracy=Accuracy("correctly rounded", 0.5),
         support=(
@@ -74,6 +75,7 @@ class ElementWiseQuantizeLinear(OperatorDesc):
         "round(x / Scale) + ZeroPoint, within the output's data type",
         decisions=QUOTIENT_DECISIONS,
         same_data_type=(("zero_point_tensor", "output_tensor"),),
+        signs=("output_tensor",),
         data_type_rules=(DataTypeRule("scale_tensor", "input_tensor", {DataType.INT32: DataType.FLOAT32}),),
         support=(
             Support("1_0", (4, 4), (DataType.FLOAT32,), **_WITH_ZERO_POINT, **_to((DataType.UINT8,))),
@@ -111,6 +113,7 @@ class ElementWiseQuantizedLinearAdd(OperatorDesc):
             ("b_tensor", "b_zero_point_tensor"),
             ("output_zero_point_tensor", "output_tensor"),
         ),
+        signs=("a_tensor", "b_tensor", "output_tensor"),
         one_element=tuple(f"{of}_{what}_tensor" for of in ("a", "b", "output") for what in ("scale", "zero_point")),
         support=(Support("4_0", (1, 8), _BYTES, **_SCALES),),
     )

@@ -17,7 +17,7 @@ from dmlvk.conformance.sampling import laid_out
 from dmlvk.datatypes import DataType
 from dmlvk.errors import DmlError
 from dmlvk.graphs.fusion.kernel import FusedKernel
-from dmlvk.kernels.kernel import Kernel
+from dmlvk.kernels.kernel import ElementwiseKernel, Kernel
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.program import KernelStep
 from dmlvk.kernels.target import GPU, Target
@@ -66,10 +66,11 @@ class RealLaunch:
     operator: str  # the operator, for people
 
     @property
-    def key(self) -> tuple[str, tuple[int, ...], int, int, str]:
+    def key(self) -> tuple[str, tuple[int, ...], int, int, int, str]:
         """What tells it from others, but for the content of modules that have names."""
         digest = hashlib.sha256(self.kernel.shader).hexdigest() if isinstance(self.kernel, FusedKernel) else ""
-        return self.variant, self.constants, self.push_words, self.work_group_size, digest
+        told = self.kernel.special_attribute if isinstance(self.kernel, ElementwiseKernel) else 0
+        return self.variant, self.constants, self.push_words, self.work_group_size, told, digest
 
     @property
     def forms(self) -> list[bytes]:

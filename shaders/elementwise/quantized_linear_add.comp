@@ -3,10 +3,13 @@
 #define LONG_OPERATION
 #include "elementwise/elementwise_operands.glsl"
 #include "quantization.glsl"
+#include "signs.glsl"
 
+#define DIFFERENCE(group, x, zero) (int(EXTENDED(INPUT_0, HAS_SIGN(group), x)) - int(EXTENDED(INPUT_0, HAS_SIGN(group), zero)))
 #define SUM(a, a_scale, a_zero, b, b_scale, b_zero, scale, zero) \
-    CONCATENATE(saturated_, OUTPUT)( \
-        rounded_sum_quotient(int(a) - int(a_zero), a_scale, int(b) - int(b_zero), b_scale, scale) + int(zero))
+    saturated_byte(HAS_SIGN(2), \
+        rounded_sum_quotient(DIFFERENCE(0, a, a_zero), a_scale, DIFFERENCE(1, b, b_zero), b_scale, scale) \
+            + int(EXTENDED(OUTPUT, HAS_SIGN(2), zero)))
 
 #if HAS_A_ZERO_POINT_TENSOR && HAS_B_ZERO_POINT_TENSOR && HAS_OUTPUT_ZERO_POINT_TENSOR
 #define OPERATION(a, a_scale, a_zero, b, b_scale, b_zero, scale, zero) \

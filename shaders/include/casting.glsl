@@ -7,14 +7,10 @@
 #include "float16.glsl"
 #include "negation.glsl"
 #include "shift.glsl"
+#include "signs.glsl"
 
 #define NAN_BITS_F32 0x7fc00000u
 #define NAN_BITS_F64 uvec2(0u, 0x7ff80000u)
-
-uint extended(uint x, uint bits, bool is_signed) {
-    uint distance = 32u - bits;
-    return is_signed ? uint(int(x << distance) >> distance) : x;
-}
 
 // A sign and a magnitude, from an integer of 64 bits.
 uvec2 magnitude_of_integer(uvec2 x, bool is_signed, out uint sign) {

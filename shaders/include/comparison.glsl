@@ -48,15 +48,43 @@ bool is_greater_or_equal_u32(uint a, uint b) { return a >= b; }
 bool is_greater_or_equal_i64(uvec2 a, uvec2 b) { return !is_greater_i64(b, a); }
 bool is_greater_or_equal_u64(uvec2 a, uvec2 b) { return !is_greater_u64(b, a); }
 
-// is_equal: a == b. False when either is NaN; both zeros are equal.
-bool is_equal_f32(uint a, uint b) { return no_nan_f32(a, b) && signed_magnitude(a) == signed_magnitude(b); }
-bool is_equal_f16(uint a, uint b) {
-    return no_nan_f16(a, b) && signed_magnitude(AS_F32(a)) == signed_magnitude(AS_F32(b));
+// holds: whether two values stand in a relation: a == b, a > b or a >= b, or the same of b and a. False when either is NaN; both zeros are equal.
+// Integers are told whether they have a sign. dmlvk/kernels/special_values.py counts relations.
+#define IS_EQUAL 0u
+#define IS_GREATER 1u
+#define IS_REVERSED 4u
+bool chosen(uint relation, bool is_equal, bool is_greater, bool is_greater_or_equal) {
+    return mix(mix(is_greater_or_equal, is_greater, (relation & 3u) == IS_GREATER), is_equal, (relation & 3u) == IS_EQUAL);
 }
-bool is_equal_i32(uint a, uint b) { return a == b; }
-bool is_equal_u32(uint a, uint b) { return a == b; }
-bool is_equal_i64(uvec2 a, uvec2 b) { return a == b; }
-bool is_equal_u64(uvec2 a, uvec2 b) { return a == b; }
+bool holds_between(uint relation, int a, int b) { return chosen(relation, a == b, a > b, a >= b); }
+bool holds_f32(uint relation, bool has_sign, uint a, uint b) {
+    bool is_reversed = (relation & IS_REVERSED) != 0u;
+    int first = signed_magnitude(mix(a, b, is_reversed));
+    int second = signed_magnitude(mix(b, a, is_reversed));
+    return no_nan_f32(a, b) && holds_between(relation, first, second);
+}
+bool holds_f16(uint relation, bool has_sign, uint a, uint b) {
+    bool is_reversed = (relation & IS_REVERSED) != 0u;
+    uint first = mix(a, b, is_reversed);
+    uint second = mix(b, a, is_reversed);
+    if ((relation & 3u) == IS_GREATER) { return is_greater_f16(first, second); }
+    return no_nan_f16(a, b) && holds_between(relation, signed_magnitude(AS_F32(first)), signed_magnitude(AS_F32(second)));
+}
+bool holds_u32(uint relation, bool has_sign, uint a, uint b) {
+    bool is_reversed = (relation & IS_REVERSED) != 0u;
+    uint first = mix(a, b, is_reversed);
+    uint second = mix(b, a, is_reversed);
+    bool holds_of_unsigned = chosen(relation, first == second, first > second, first >= second);
+    return mix(holds_of_unsigned, holds_between(relation, int(first), int(second)), has_sign);
+}
+bool holds_u64(uint relation, bool has_sign, uvec2 a, uvec2 b) {
+    bool is_negated = (relation & 3u) != IS_GREATER; // a >= b where b > a is not
+    bvec2 exchanges = bvec2(((relation & IS_REVERSED) != 0u) != is_negated);
+    uvec2 first = mix(a, b, exchanges);
+    uvec2 second = mix(b, a, exchanges);
+    bool is_greater = mix(is_greater_u64(first, second), is_greater_i64(first, second), has_sign);
+    return mix(is_greater != is_negated, a == b, (relation & 3u) == IS_EQUAL);
+}
 
 // A rank among the numbers: from -infinity up, -0 directly below +0; NaN has the rank that is given.
 int rank_f32(uint x, int of_nan) { return is_nan_f32(x) ? of_nan : int(x) ^ int(uint(int(x) >> 31) & 0x7fffffffu); }

@@ -25,6 +25,7 @@
 
 uint saturated_int8(int x) { return uint(min(max(x, -128), 127)); }
 uint saturated_uint8(int x) { return uint(min(max(x, 0), 255)); }
+uint saturated_byte(bool has_sign, int x) { return has_sign ? saturated_int8(x) : saturated_uint8(x); }
 
 // The integer nearest to an estimate of a quotient, whether it is that of the quotient too, and if not whether that is one of
 // both neighbours of the estimate, or beyond 8 bits on the same side.
@@ -347,7 +348,7 @@ uint scaled_short_f16(int integer, uint scale) {
 }
 
 // (x - zero_point) * scale, rounded once to the scale's type. «short» is for differences of at most 9 bits, or of 21 bits for
-// float32; 32-bit integers go by whether they are signed.
+// float32; 32-bit integers («long») go by whether they are signed.
 uint dequantized_short_f32(uint x, uint zero_point, uint scale) { return scaled_short(int(x - zero_point), scale); }
 uint dequantized_short_f16(uint x, uint zero_point, uint scale) {
     precise float product = float_of_short(int(x - zero_point)) * uintBitsToFloat(float32_from_float16(scale)); // exact
@@ -374,20 +375,13 @@ uint scaled_distance_f16(bool is_negative, uint distance, uint scale) {
     return result;
 }
 
-uint dequantized_i32_f32(uint x, uint zero_point, uint scale) {
-    bool is_negative = int(x) < int(zero_point);
+bool is_below(bool has_sign, uint x, uint y) { return mix(x < y, int(x) < int(y), has_sign); }
+uint dequantized_long_f32(bool has_sign, uint x, uint zero_point, uint scale) {
+    bool is_negative = is_below(has_sign, x, zero_point);
     return scaled_distance_f32(is_negative, distance_of(is_negative, x, zero_point), scale);
 }
-uint dequantized_u32_f32(uint x, uint zero_point, uint scale) {
-    bool is_negative = x < zero_point;
-    return scaled_distance_f32(is_negative, distance_of(is_negative, x, zero_point), scale);
-}
-uint dequantized_i32_f16(uint x, uint zero_point, uint scale) {
-    bool is_negative = int(x) < int(zero_point);
-    return scaled_distance_f16(is_negative, distance_of(is_negative, x, zero_point), scale);
-}
-uint dequantized_u32_f16(uint x, uint zero_point, uint scale) {
-    bool is_negative = x < zero_point;
+uint dequantized_long_f16(bool has_sign, uint x, uint zero_point, uint scale) {
+    bool is_negative = is_below(has_sign, x, zero_point);
     return scaled_distance_f16(is_negative, distance_of(is_negative, x, zero_point), scale);
 }
 

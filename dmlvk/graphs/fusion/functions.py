@@ -16,7 +16,7 @@ from dmlvk.kernels.elementwise.elementwise import lower
 from dmlvk.kernels.library import glsl
 from dmlvk.kernels.library.facts import facts_of
 from dmlvk.kernels.library.sources import SourceFile
-from dmlvk.kernels.special_values import SPECIAL_VALUES, special_attribute
+from dmlvk.kernels.special_values import is_told, special_attribute
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import attribute_words, operands_of, variant
 from dmlvk.operators import OperatorDesc
@@ -92,9 +92,8 @@ def function_of(desc: OperatorDesc, target: Target) -> Function | None:
 
 
 def _special(desc: OperatorDesc) -> list[tuple[str, str]]:
-    """What the functions of operators with special values of attributes are told of theirs."""
-    is_known = desc.operator_name in SPECIAL_VALUES
-    return [("SPECIAL_ATTRIBUTE", f"{special_attribute(desc):#x}u")] if is_known else []
+    """What functions are told that are told something."""
+    return [("SPECIAL_ATTRIBUTE", f"{special_attribute(desc):#x}u")] if is_told(desc) else []
 
 
 def _renumbered(defines: Iterable[tuple[str, str]], given: Sequence[int]) -> Iterator[tuple[str, str]]:

@@ -1,3 +1,0 @@
-#include "comparison.glsl"
-
-#define OPERATION(a, b) uint(FORM(is_greater, INPUT_0)(b, a))

@@ -1,3 +1,0 @@
-#include "comparison.glsl"
-
-#define OPERATION(a, b) uint(FORM(is_greater_or_equal, INPUT_0)(b, a))
