@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import subprocess
 from collections.abc import Callable
@@ -264,7 +265,13 @@ def test_values_of_another_width_go_through_memory(device: dml.Device) -> None:
     assert (device.run(made, {"a": x})["output"] == ((-x).view(np.uint32).ravel() & 0xFFFF)).all()
 
 
-def test_more_inputs_than_a_kernel_has(device: dml.Device) -> None:
+@pytest.mark.parametrize(("buffers", "most"), [(32, 9), (6, 5)])
+def test_more_inputs_than_a_kernel_has(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch, buffers: int, most: int
+) -> None:
+    """Or than a device lets a kernel bind, where one binding stays free: for coefficients."""
+    target = dataclasses.replace(device.target, buffers=buffers)
+    monkeypatch.setattr(dml.Device, "target", property(lambda _: target))
     graph = dml.Graph(device)
     inputs = [graph.input(f"x{n}", dml.INT32, (9,)) for n in range(20)]
     total = inputs[0]
@@ -272,6 +279,7 @@ def test_more_inputs_than_a_kernel_has(device: dml.Device) -> None:
         total = total + expression
     made = graph.compile(total)
     assert 2 < len(made.stages) < 8
+    assert max(len(stage.reads) + len(stage.writes) for stage in made.stages) == most
     arrays = {f"x{n}": np.arange(9, dtype=np.int32) * n for n in range(20)}
     assert (device.run(made, arrays)["output"] == sum(arrays.values())).all()
 

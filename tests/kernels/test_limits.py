@@ -142,8 +142,7 @@ def test_modules_have_the_work_groups_and_the_shared_memory_that_the_plan_counts
         module = Module(library.load(name))
         (mode,) = (m for m in module.named("OpExecutionMode") if m.operands[1] == opcodes.EXECUTION_MODE_LOCAL_SIZE)
         assert tuple(mode.operands[2:]) == (invocations, 1, 1), name
-        shared = module.global_variables(opcodes.WORKGROUP)
-        assert sum(module.natural_layout(module.pointee(each))[0] for each in shared) <= memory, name
+        assert shared_memory(library.load(name)) <= memory, name
         assert memory <= _LEAST_SHARED_MEMORY or name in for_more_memory, name
 
 
@@ -255,13 +254,13 @@ def _descriptions() -> list[OperatorDesc]:
     return found
 
 
-def _shared_memory(spirv: bytes, constants: tuple[int, ...]) -> int:
+def shared_memory(spirv: bytes, constants: tuple[int, ...] = ()) -> int:
     module = Module(spirv)
     shared = module.global_variables(opcodes.WORKGROUP)
     try:
         return sum(module.natural_layout(module.pointee(each))[0] for each in shared)
     except UnknownSizeError:  # decided by the constants
-        return _shared_memory(specialized(spirv, constants), ())
+        return shared_memory(specialized(spirv, constants))
 
 
 @pytest.mark.parametrize("name", _GPUS)
@@ -277,7 +276,7 @@ def test_what_is_chosen_fits(name: str) -> None:
             constants = kernel.specialization((0,) * (len(step.reads) + len(step.writes)))
             if (kernel.variant, constants) not in seen:
                 seen.add((kernel.variant, constants))
-                assert _shared_memory(kernel.spirv(), constants) <= target.shared_memory, kernel.variant
+                assert shared_memory(kernel.spirv(), constants) <= target.shared_memory, kernel.variant
     assert len(seen) >= 10
 
 

@@ -13,10 +13,12 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
-from dmlvk.kernels.products.block_matrices import multiplies, variants
+from dmlvk.kernels import library
+from dmlvk.kernels.products.block_matrices import GATED, PLAIN, SPLIT, multiplies, variants
 from dmlvk.kernels.products.block_weights import weights_of
 from dmlvk.operators.quantization import Dequantize
 from tests.cooperative_modules import ABLE, device_with_matrices, imitate_matrices
+from tests.kernels.test_limits import shared_memory
 from tests.operators.test_cooperative_attention import VARIANTS as TRIALS
 from tests.operators.test_products import gemm_desc
 from tests.packed import Product
@@ -122,3 +124,9 @@ def test_they_are_for_few_rows_of_devices_that_have_all_of_it() -> None:
     ):
         assert not _is_for(Product(8, 256, 64), **lacking), lacking
     assert not _is_for(Product(8, 256, 64, is_gated=True), buffers=9)
+
+
+def test_modules_have_the_shared_memory_that_is_asked_for() -> None:
+    for is_gated, tiles in ((False, (SPLIT, *PLAIN)), (True, GATED)):
+        for tile in tiles:
+            assert shared_memory(library.load(tile.variant(is_gated=is_gated).name)) == tile.shared_memory, tile

@@ -18,6 +18,7 @@ from dmlvk.conformance.execution import Workbench
 from dmlvk.conformance.references.bounded import Bounded
 from dmlvk.conformance.references.registry import REFERENCES
 from dmlvk.datatypes import DataType
+from dmlvk.kernels.kernel import PlainKernel
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import GPU
 from dmlvk.kernels.windows import resample as resample_kernels
@@ -125,6 +126,8 @@ def test_rows_that_are_computed_at_once_have_the_same_bits(
         with np.errstate(over="ignore"):
             image[random.random(image.shape) < 0.2] = np.array(value).astype(data_type.numpy_dtype)
     kernel = lower(desc, GPU).steps[0].kernel
+    assert isinstance(kernel, PlainKernel)
+    assert [kernel.constants[f"SIZE_{axis}"] for axis in (2, 3, 4)] == [1, 1, 0]  # batches and channels are one axis
     for bench in benches:
         device = bench.device
         at_once = device.compile_operator(device.create_operator(desc))
