@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import tempfile
@@ -21,6 +22,7 @@ from dmlvk.language.hub_source import HubSource
 from dmlvk.language.sentencepiece_file import piece_file
 from dmlvk.language.source import Source
 from dmlvk.language.weight_nodes import DATA
+from dmlvk.language.weights import Numbers
 from dmlvk.support.files import checked_path
 
 
@@ -41,7 +43,8 @@ def convert_gguf(file: Path | str, folder: Path | str) -> None:
         UnsupportedError: another architecture, type of weights or tokenizer; a field or tensor that is not converted.
     """
     file, folder = checked_path(file, "convert_gguf: file"), checked_path(folder, "convert_gguf: folder")
-    with GgufSource.opened(file) as source, written_folder(folder) as directory:
+    source = GgufSource.opened(file)
+    with written_folder(folder) as directory:
         source.is_for_others = True
         _convert_gguf(source, directory)
 
@@ -73,45 +76,51 @@ def opened_folder(path: Path | str, quantize: int | None = None) -> Iterator[Mod
         return
     try:
         with tempfile.TemporaryDirectory(prefix="dmlvk-model-", ignore_cleanup_errors=True) as temporary:
-            _convert(named, Path(temporary), quantize or 0)
-            yield ModelFolder.read(named, Path(temporary))
+            unread = _convert(named, Path(temporary), quantize or 0)
+            yield dataclasses.replace(ModelFolder.read(named, Path(temporary)), unread=unread)
     except OSError as error:
         raise ModelFileError(f"{named}: what is made of it cannot be written: {error}") from error
 
 
-def _convert(path: Path, folder: Path, quantize: int) -> None:
-    """Writes what a model needs to an empty folder; a folder of the hub has a tokenizer of its own."""
+def _convert(path: Path, folder: Path, quantize: int) -> Mapping[str, Numbers]:
+    """Writes what a model needs to an empty folder; a folder of the hub has a tokenizer of its own.
+
+    Returns:
+        Weights that are not there, and read of the path when they are needed, by name.
+    """
     if os.path.isfile(path):
-        with GgufSource.opened(path) as source:
-            source.quantize = quantize
-            _convert_gguf(source, folder)
-        return
+        source = GgufSource.opened(path)
+        source.quantize = quantize
+        return _convert_gguf(source, folder)
     hub = HubSource(path)
     hub.quantize = quantize
     if not os.path.isfile(path / "tokenizer.json") and os.path.isfile(path / "tokenizer.model"):
         tokens = GgufTokenizer.of(GgufSource([piece_file(path / "tokenizer.model")]))
         (folder / "tokenizer.json").write_text(tokens.tokenizer(), encoding="utf-8")
-    decoder = _write_model(hub, folder)
+    decoder, unread = _write_model(hub, folder)
     _write_json(folder / "genai_config.json", _genai_config(decoder, hub.roles(), hub.search()))
+    return unread
 
 
-def _convert_gguf(source: GgufSource, folder: Path) -> None:
+def _convert_gguf(source: GgufSource, folder: Path) -> Mapping[str, Numbers]:
     tokens = GgufTokenizer.of(source)
-    decoder = _write_model(source, folder)
+    decoder, unread = _write_model(source, folder)
     (folder / "tokenizer.json").write_text(tokens.tokenizer(), encoding="utf-8")
     _write_json(folder / "tokenizer_config.json", tokens.configuration())
     _write_json(folder / "genai_config.json", _genai_config(decoder, tokens.roles(), {}))
+    return unread
 
 
-def _write_model(source: Source, folder: Path) -> Decoder:
+def _write_model(source: Source, folder: Path) -> tuple[Decoder, Mapping[str, Numbers]]:
     decoder = decoder_of(source)
     if not decoder.is_causal:
         raise source.refusal("gives vectors, and no next token: dmlvk.language.EmbeddingModel runs it")
     with open(folder / DATA, "wb") as data:
-        model = DecoderGraph(source, decoder, data).model()
+        graph = DecoderGraph(source, decoder, data)
+        model = graph.model()
     source.check_tensors()
     (folder / "model.onnx").write_bytes(model.SerializeToString())
-    return decoder
+    return decoder, graph.unread
 
 
 def _write_json(file: Path, content: object) -> None:

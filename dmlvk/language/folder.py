@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
+
 from dmlvk.errors import InvalidArgumentError, ModelFileError, UnsupportedError
 from dmlvk.language.sampling import Sampling
 from dmlvk.support.files import checked_path
@@ -66,6 +68,7 @@ class ModelFolder:
         sampling: how the folder wants tokens to be chosen.
         special_tokens: texts of tokens by their role: ``bos_token``, ``eos_token`` and so on.
         chat_template: Jinja text that turns messages into a prompt; empty where there is none.
+        unread: weights that no file of the folder has, by name; they are read of the path when they are needed.
     """
 
     path: Path
@@ -84,6 +87,7 @@ class ModelFolder:
     sampling: Sampling
     special_tokens: Mapping[str, str]
     chat_template: str
+    unread: Mapping[str, npt.NDArray[Any]] = dataclasses.field(default_factory=dict, repr=False)
 
     def has_caches(self, layer: int) -> bool:
         """Whether a layer has some of its own, or a state."""

@@ -83,7 +83,9 @@ class LanguageModel:
                     f"{self.folder.path}: sequences must be from 1 to {MOST_SEQUENCES}; got {sequences!r}"
                 )
             options = {} if arithmetic is None else {"arithmetic": arithmetic}
-            self._opened = self._session = onnx.InferenceSession(self.folder.model, device=device, **options)
+            weights = onnx.SessionOptions()
+            weights.add_external_initializers(list(self.folder.unread), list(self.folder.unread.values()))
+            self._opened = self._session = onnx.InferenceSession(self.folder.model, weights, device=device, **options)
         try:
             if drafts:
                 self._session = self._with_positions()

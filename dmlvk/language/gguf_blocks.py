@@ -6,13 +6,15 @@ bits for each 16 or 32 elements, times two of FLOAT16: exact products in FLOAT32
 
 from __future__ import annotations
 
-import os
+import functools
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from dmlvk.language.unread import HELPERS, WORKERS, Order, UnreadNumbers, planes
 from dmlvk.language.weights import Matrix, Numbers, packed
+from dmlvk.operators.block_weights import LOW_BITS
 
 BLOCKS: Mapping[str, tuple[int, int]] = {
     **{"F32": (1, 4), "F16": (1, 2), "BF16": (1, 2)},
@@ -22,7 +24,7 @@ BLOCKS: Mapping[str, tuple[int, int]] = {
 }
 """Elements of a block, and its bytes, by the type's name."""
 
-_AT_ONCE = 2**22  # Bytes that are unpacked at once: so what is between takes little memory
+_AT_ONCE = 2**23  # Bytes of which scales are read at once
 
 _ZERO_OF_TABLES = 128
 
@@ -37,14 +39,48 @@ def plain(kind: str, data: Numbers) -> Numbers:
 
 
 def matrix(kind: str, data: Numbers) -> Matrix:
-    """The weights of a type of :data:`BLOCKS`, of bytes [rows, bytes of a row]."""
+    """The weights of a type of :data:`BLOCKS`, of bytes [rows, bytes of a row]; packed numbers are not read yet."""
     if kind in ("F32", "F16", "BF16"):
         return Matrix(32, plain(kind, data))
-    blocks = data.reshape(len(data), -1, BLOCKS[kind][1])
+    (elements, width), packing = BLOCKS[kind], _PACKINGS[kind]
+    blocks = data.reshape(len(data), -1, width)
     count = max(1, _AT_ONCE // data.shape[1])
-    parts = [blocks[start : start + count] for start in range(0, len(data), count)]
-    with ThreadPoolExecutor(min(len(parts), os.cpu_count() or 1)) as workers:  # NumPy works outside of Python's lock
-        return Matrix.joined(list(workers.map(_UNPACK[kind], parts)))
+    made: dict[int, Matrix] = {}
+
+    def read(start: int) -> None:
+        made[start] = packing.matrix(blocks[start : start + count], elements)
+
+    HELPERS.share([functools.partial(read, start) for start in range(0, len(data), count)], WORKERS)
+    return Matrix.joined([made[start] for start in sorted(made)])
+
+
+class _Packing(NamedTuple):
+    """How weights of a type are packed."""
+
+    bits: int  # of a number
+    block: int  # elements that share a scale, or a factor
+    low: Order  # the numbers, or their lowest bits
+    # what else a matrix has of ggml's blocks [rows, blocks, bytes]
+    rest: Callable[[Numbers], Mapping[str, Any]]
+    high: Order | None = None  # the other bits of numbers
+
+    def matrix(self, data: Numbers, elements: int) -> Matrix:
+        """The matrix of ggml's blocks of so many elements."""
+        rows, count, low = len(data), data.shape[1] * elements // self.block, LOW_BITS[self.bits]
+        numbers = UnreadNumbers.of(data, self.low, (rows, count, self.block * low // 8))
+        high = None
+        if self.high is not None:
+            high = UnreadNumbers.of(data, self.high, (rows, count, self.block * (self.bits - low) // 8))
+        return Matrix(self.bits, numbers, block=self.block, high=high, **self.rest(data))
+
+
+def _planes(start: int, stop: int, bits: int, group: int) -> Order:
+    """Numbers of few bits that lie in some bytes of a block: all lowest bits of a group before the next ones."""
+    return lambda data: planes(data[..., start:stop], bits, group)
+
+
+def _as_it_is(start: int, stop: int) -> Order:
+    return lambda data: data[..., start:stop].reshape(len(data), -1)
 
 
 def _half(data: Numbers, first: int) -> Numbers:
@@ -54,90 +90,61 @@ def _half(data: Numbers, first: int) -> Numbers:
 
 
 def _bits(data: Numbers, bits: int, group: int) -> Numbers:
-    """Numbers of few bits that lie as ggml has them: all lowest bits of so many bytes stand before the next ones."""
+    """Numbers of few bits that lie as ggml has them, a byte for each."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)[:, None]
     parts: Numbers = data.reshape(*data.shape[:2], -1, 1, group) >> shifts & np.uint8(2**bits - 1)
     return parts.reshape(*data.shape[:2], -1)
 
 
-def _made(
-    bits: int,
-    numbers: Numbers,
-    scales: Numbers,
-    zero: int = 0,
-    *,
-    factors: Numbers | None = None,
-    minima: Matrix | None = None,
-    table: int = 0,
-) -> Matrix:
-    """A matrix of what single elements, and blocks of 16 or 32, have: all [rows, ggml's blocks, …].
-
-    Args:
-        scales: one for each of ggml's blocks.
-        factors: of blocks of 16 or 32, INT8; or UINT8 of two such of four bits.
-    """
-    rows, size = len(scales), numbers.shape[2]
-    if factors is not None:
-        size //= factors.shape[2] * (1 if factors.dtype == np.int8 else 2)
-        factors = factors.reshape(rows, -1)
-    numbers, zero = numbers.reshape(rows, -1, size), _ZERO_OF_TABLES if table else zero
-    return Matrix.of_numbers(bits, numbers, scales, minima=minima, factors=factors, zero=zero, table=table)
-
-
-def _plain_minima(data: Numbers, first: int) -> Matrix:
-    """Of blocks that have one, which is added."""
-    return Matrix(32, -_half(data, first).astype(np.float32))
-
-
 def _signed(numbers: Numbers, middle: int) -> Numbers:
-    made: Numbers = (numbers.astype(np.int16) - np.int16(middle)).astype(np.int8)
-    return made
+    """Numbers of bytes less what stands for zero, [rows, all of a row]."""
+    made: Numbers = (numbers - np.uint8(middle)).view(np.int8)
+    return made.reshape(len(made), -1)
 
 
-def _five(data: Numbers, at: int) -> Numbers:
-    """Numbers of five bits: the highest bits of 32 stand before the others."""
-    high: Numbers = np.unpackbits(np.ascontiguousarray(data[..., at : at + 4]), axis=-1, bitorder="little")
-    made: Numbers = _bits(data[..., at + 4 :], 4, 16) | high << np.uint8(4)
-    return made
+def _with_zero(zero: int) -> Callable[[Numbers], Mapping[str, Any]]:
+    return lambda data: {"scales": _half(data, 0), "zero": zero}
 
 
-def _with_minima(bits: int, numbers: Numbers, data: Numbers) -> Matrix:
+def _with_minima(data: Numbers) -> Mapping[str, Any]:
+    """Of blocks that have one, which is added."""
+    return {"scales": _half(data, 0), "minima": Matrix(32, -_half(data, 2).astype(np.float32))}
+
+
+def _of_eight(data: Numbers) -> Mapping[str, Any]:
     """Of blocks of 256 whose eight scales and minima have 6 bits, in twelve bytes."""
-    first, second, third = (data[..., start : start + 4] for start in (4, 8, 12))
-    scales = np.concatenate([first & 63, third & 15 | first >> 2 & 48], axis=-1)
-    minima = np.concatenate([second & 63, third >> 4 | second >> 2 & 48], axis=-1)
-    return _made(
-        bits, numbers, _half(data, 0), factors=scales.view(np.int8), minima=Matrix(8, minima, _half(data, 2), block=8)
-    )
+    first, second, third = (np.ascontiguousarray(data[..., at : at + 4]).view("<u4") for at in (4, 8, 12))
+    low, top = np.uint32(0x0F0F0F0F), np.uint32(0x30303030)
+    six = np.uint32(0x3F3F3F3F)
+    scales = np.concatenate([first & six, third & low | first >> np.uint32(2) & top], axis=-1)
+    minima = np.concatenate([second & six, third >> np.uint32(4) & low | second >> np.uint32(2) & top], axis=-1)
+    return {
+        "scales": _half(data, 0),
+        "factors": scales.view(np.int8).reshape(len(data), -1),
+        "minima": Matrix(8, minima.view(np.uint8), _half(data, 2), block=8),
+    }
 
 
-def _from_q5_k(data: Numbers) -> Matrix:
-    return _with_minima(5, _bits(data[..., 48:], 4, 32) | _bits(data[..., 16:48], 1, 32) << np.uint8(4), data)
-
-
-def _from_q2_k(data: Numbers) -> Matrix:
+def _of_q2_k(data: Numbers) -> Mapping[str, Any]:
     scales, minima = (packed(each, 4) for each in (data[..., :16] & 15, data[..., :16] >> 4))
     below = Matrix(4, minima, _half(data, 82), block=16)
-    return _made(2, _bits(data[..., 16:80], 2, 32), _half(data, 80), factors=scales, minima=below)
+    return {"scales": _half(data, 80), "factors": scales.reshape(len(data), -1), "minima": below}
 
 
-def _from_q3_k(data: Numbers) -> Matrix:
-    numbers = _bits(data[..., 32:96], 2, 32) | _bits(data[..., :32], 1, 32) << np.uint8(2)
+def _of_q3_k(data: Numbers) -> Mapping[str, Any]:
     scales = _bits(data[..., 96:104], 4, 8) | _bits(data[..., 104:108], 2, 4) << np.uint8(4)
-    return _made(3, numbers, _half(data, 108), 4, factors=_signed(scales, 32))
+    return {"scales": _half(data, 108), "factors": _signed(scales, 32), "zero": 4}
 
 
-def _from_q6_k(data: Numbers) -> Matrix:
-    numbers = _bits(data[..., :128], 4, 64) | _bits(data[..., 128:192], 2, 32) << np.uint8(4)
-    scales = np.ascontiguousarray(data[..., 192:208]).view(np.int8)
-    return _made(6, numbers, _half(data, 208), 32, factors=scales)
+def _of_q6_k(data: Numbers) -> Mapping[str, Any]:
+    return {"scales": _half(data, 208), "factors": _signed(data[..., 192:208], 0), "zero": 32}
 
 
-def _from_iq4_xs(data: Numbers) -> Matrix:
+def _of_iq4_xs(data: Numbers) -> Mapping[str, Any]:
     low = np.stack([data[..., 4:8] & 15, data[..., 4:8] >> 4], axis=-1).reshape(*data.shape[:2], 8)
     high = np.ascontiguousarray(data[..., 2:4]).view("<u2") >> np.arange(0, 16, 2, dtype=np.uint16) & np.uint16(3)
     scales = _signed(low | high.astype(np.uint8) << np.uint8(4), 32)
-    return _made(4, _bits(data[..., 8:], 4, 16), _half(data, 0), factors=scales, table=2)
+    return {"scales": _half(data, 0), "factors": scales, "zero": _ZERO_OF_TABLES, "table": 2}
 
 
 def mxfp4_matrix(numbers: Numbers, exponents: Numbers) -> Matrix:
@@ -147,25 +154,26 @@ def mxfp4_matrix(numbers: Numbers, exponents: Numbers) -> Matrix:
         numbers: of four bits, UINT8 [rows, blocks, 32].
         exponents: of the blocks' scales (E8M0): UINT8 [rows, blocks]. A scale is half of a power of two.
     """
-    return _made(4, numbers, exponents, table=1)
+    return Matrix.of_numbers(4, numbers, exponents, zero=_ZERO_OF_TABLES, table=1)
 
 
-def _from_mxfp4(data: Numbers) -> Matrix:
-    return mxfp4_matrix(_bits(data[..., 1:], 4, 16), data[..., 0])
-
-
-_UNPACK: Mapping[str, Callable[[Numbers], Matrix]] = {
-    "Q4_0": lambda data: _made(4, _bits(data[..., 2:], 4, 16), _half(data, 0), 8),
-    "Q4_1": lambda data: _made(4, _bits(data[..., 4:], 4, 16), _half(data, 0), minima=_plain_minima(data, 2)),
-    "Q5_0": lambda data: _made(5, _five(data, 2), _half(data, 0), 16),
-    "Q5_1": lambda data: _made(5, _five(data, 4), _half(data, 0), minima=_plain_minima(data, 2)),
-    "Q8_0": lambda data: _made(8, data[..., 2:] ^ np.uint8(128), _half(data, 0), 128),
-    "Q2_K": _from_q2_k,
-    "Q3_K": _from_q3_k,
-    "Q4_K": lambda data: _with_minima(4, _bits(data[..., 16:], 4, 32), data),
-    "Q5_K": _from_q5_k,
-    "Q6_K": _from_q6_k,
-    "IQ4_NL": lambda data: _made(4, _bits(data[..., 2:], 4, 16), _half(data, 0), table=2),
-    "IQ4_XS": _from_iq4_xs,
-    "MXFP4": _from_mxfp4,
+_PACKINGS: Mapping[str, _Packing] = {
+    "Q4_0": _Packing(4, 32, _planes(2, 18, 4, 16), _with_zero(8)),
+    "Q4_1": _Packing(4, 32, _planes(4, 20, 4, 16), _with_minima),
+    "Q5_0": _Packing(5, 32, _planes(6, 22, 4, 16), _with_zero(16), _as_it_is(2, 6)),
+    "Q5_1": _Packing(5, 32, _planes(8, 24, 4, 16), _with_minima, _as_it_is(4, 8)),
+    "Q8_0": _Packing(8, 32, lambda data: _as_it_is(2, 34)(data) ^ np.uint8(128), _with_zero(128)),
+    "Q2_K": _Packing(2, 16, _planes(16, 80, 2, 32), _of_q2_k),
+    "Q3_K": _Packing(3, 16, _planes(32, 96, 2, 32), _of_q3_k, _planes(0, 32, 1, 32)),
+    "Q4_K": _Packing(4, 32, _planes(16, 144, 4, 32), _of_eight),
+    "Q5_K": _Packing(5, 32, _planes(48, 176, 4, 32), _of_eight, _planes(16, 48, 1, 32)),
+    "Q6_K": _Packing(6, 16, _planes(0, 128, 4, 64), _of_q6_k, _planes(128, 192, 2, 32)),
+    "IQ4_NL": _Packing(4, 32, _planes(2, 18, 4, 16), lambda data: {**_with_zero(_ZERO_OF_TABLES)(data), "table": 2}),
+    "IQ4_XS": _Packing(4, 32, _planes(8, 136, 4, 16), _of_iq4_xs),
+    "MXFP4": _Packing(
+        4,
+        32,
+        _planes(1, 17, 4, 16),
+        lambda data: {"scales": np.ascontiguousarray(data[..., 0]), "zero": _ZERO_OF_TABLES, "table": 1},
+    ),
 }

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 import struct
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dmlvk.errors import ModelFileError, UnsupportedError
 from dmlvk.language.gguf_blocks import BLOCKS
-from dmlvk.support.files import open_regular
+from dmlvk.support.mapped_files import MappedFile
 
 _NUMBERS: Mapping[int, str] = dict(zip((0, 1, 2, 3, 4, 5, 6, 10, 11, 12), "BbHhIifQqd", strict=True))
 _BOOL, _TEXT, _ARRAY = 7, 8, 9
@@ -49,7 +47,7 @@ class GgufTensor:
 
 
 class GgufFile:
-    """A file that is open for reading.
+    """A file, which is mapped as long as an array of it is there.
 
     Attributes:
         path: for messages.
@@ -64,18 +62,11 @@ class GgufFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._file: BinaryIO = open_regular(path)
+            self._contents = MappedFile.opened(path)
         except (OSError, ValueError) as error:
             raise ModelFileError(f"{path}: cannot be read: {error}") from error
-        try:
-            self._left = self._size = os.fstat(self._file.fileno()).st_size
-            self._read_header()
-        except OSError as error:
-            self._file.close()
-            raise ModelFileError(f"{path}: cannot be read: {error.strerror or error}") from error
-        except BaseException:
-            self._file.close()
-            raise
+        self._place, self._size = 0, self._contents.length
+        self._read_header()
 
     @classmethod
     def of_fields(cls, path: Path, fields: dict[str, Any]) -> GgufFile:
@@ -83,12 +74,6 @@ class GgufFile:
         made = cls.__new__(cls)
         made.path, made.fields, made.tensors = path, fields, {}
         return made
-
-    def __enter__(self) -> GgufFile:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._file.close()
 
     def contents(self, tensor: GgufTensor) -> npt.NDArray[np.uint8]:
         """The bytes of a tensor, [rows, bytes of a row].
@@ -110,14 +95,7 @@ class GgufFile:
             )
         if start + size > self._size:
             raise self._fault(f"{tensor.name} ends at byte {start + size} of {self._size}")
-        try:
-            self._file.seek(start)
-            data = np.frombuffer(self._file.read(size), np.uint8)
-        except OSError as error:
-            raise ModelFileError(f"{self.path}: cannot be read: {error.strerror or error}") from error
-        if data.size != size:
-            raise self._fault(f"{tensor.name} was cut while it was read")
-        return data.reshape(rows, -1)
+        return self._contents.array(np.uint8, start, (rows, size // rows))
 
     def _read_header(self) -> None:
         if self._left < 24 or self._take(4) != b"GGUF":
@@ -143,7 +121,7 @@ class GgufFile:
         alignment = self.fields.get("general.alignment", 32)
         if not isinstance(alignment, int) or isinstance(alignment, bool) or not 0 < alignment <= 2**20 or alignment % 8:
             raise self._fault(f"general.alignment must be a multiple of 8; got {alignment!r:.100}")
-        self._data = -(-(self._size - self._left) // alignment) * alignment
+        self._data = -(-self._place // alignment) * alignment
 
     def _tensor(self) -> GgufTensor:
         name, count = self._text(), self._number("I")
@@ -167,7 +145,7 @@ class GgufFile:
         if count * least > self._left:
             raise self._fault(f"{name!r:.100} has {count} elements, but {self._left} bytes are left")
         if inner == _TEXT:
-            return [self._text(self._left) for _ in range(count)]
+            return self._texts(count)
         if inner == _BOOL or inner in _NUMBERS:
             return np.frombuffer(self._take(count * least), f"<{_NUMBERS.get(inner, 'B')}")
         raise UnsupportedError(
@@ -183,16 +161,38 @@ class GgufFile:
         except UnicodeDecodeError as error:
             raise self._fault(f"a text that is no UTF-8: {error}") from error
 
+    def _texts(self, count: int) -> list[str]:
+        """Texts, one behind the other: vocabularies have hundreds of thousands."""
+        contents, length_of, size, place = self._contents, struct.Struct("<Q").unpack_from, self._size, self._place
+        made = []
+        try:
+            for _ in range(count):
+                (length,) = length_of(contents, place)
+                place += 8 + length
+                if place > size:
+                    raise self._fault(f"a text of {length} bytes")
+                made.append(contents[place - length : place].decode())
+        except UnicodeDecodeError as error:
+            raise self._fault(f"a text that is no UTF-8: {error}") from error
+        except struct.error as error:
+            raise self._fault(f"8 bytes are wanted where {size - place} are left") from error
+        self._place = place
+        return made
+
+    @property
+    def _left(self) -> int:
+        """Bytes of the file that were not read yet."""
+        return self._size - self._place
+
     def _number(self, form: str) -> Any:
         (value,) = struct.unpack(f"<{form}", self._take(struct.calcsize(f"<{form}")))
         return value
 
     def _take(self, count: int) -> bytes:
-        taken = self._file.read(count) if count <= self._left else b""
-        if len(taken) != count:
+        if count > self._left:
             raise self._fault(f"{count} bytes are wanted where {self._left} are left")
-        self._left -= count
-        return taken
+        self._place += count
+        return self._contents[self._place - count : self._place]
 
     def _fault(self, what: str) -> ModelFileError:
         return ModelFileError(f"{self.path}: is a damaged GGUF file: {what}")

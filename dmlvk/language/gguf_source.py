@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,28 +64,25 @@ class GgufSource(Source):
             self._read |= {"rope.dimension_sections", "n_deepstack_layers"}
 
     @classmethod
-    @contextlib.contextmanager
-    def opened(cls, path: Path) -> Iterator[GgufSource]:
+    def opened(cls, path: Path) -> GgufSource:
         """Opens a file, and the others where it is the first of several (``NAME-00001-of-00003.gguf``).
 
         Raises:
             ModelFileError: one of them cannot be read, or is damaged.
         """
-        with contextlib.ExitStack() as stack:
-            first = stack.enter_context(GgufFile(path))
-            files, count = [first], first.fields.get("split.count", 1)
-            if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= _MOST_PARTS:
-                raise cls([first]).fault(f"split.count must be an integer to {_MOST_PARTS}; got {count!r:.100}")
-            if count > 1:
-                match = _PART.fullmatch(path.name)
-                if match is None or int(match[2]) != 1 or first.fields.get("split.no", 0) != 0:
-                    raise cls([first]).fault(
-                        f"is one of {count} files; give the first one, whose name ends with -00001-of-{count:05}.gguf"
-                    )
-                for number in range(2, count + 1):
-                    other = path.with_name(f"{match[1]}{number:05}{match[3]}")
-                    files.append(stack.enter_context(GgufFile(other)))
-            yield cls(files)
+        first = GgufFile(path)
+        files, count = [first], first.fields.get("split.count", 1)
+        if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= _MOST_PARTS:
+            raise cls([first]).fault(f"split.count must be an integer to {_MOST_PARTS}; got {count!r:.100}")
+        if count > 1:
+            match = _PART.fullmatch(path.name)
+            if match is None or int(match[2]) != 1 or first.fields.get("split.no", 0) != 0:
+                raise cls([first]).fault(
+                    f"is one of {count} files; give the first one, whose name ends with -00001-of-{count:05}.gguf"
+                )
+            names = (path.with_name(f"{match[1]}{number:05}{match[3]}") for number in range(2, count + 1))
+            files += [GgufFile(name) for name in names]
+        return cls(files)
 
     def field(self, name: str) -> Any:
         """A field by its full name.

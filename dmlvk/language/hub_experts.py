@@ -50,7 +50,7 @@ def _of_halves(source: Source, names: Sequence[str], part: str, sizes: tuple[int
     count, rows, columns = sizes
     if part == "down":
         return source.cube(names[1], sizes)
-    both = source.cube(names[0], (count, 2 * rows, columns)).numbers
+    both = source.cube(names[0], (count, 2 * rows, columns)).read
     first = 0 if part == "gate" else rows
     wanted = both.reshape(count, 2 * rows, columns)[:, first : first + rows]
     return Matrix(32, np.ascontiguousarray(wanted).reshape(count * rows, columns))
@@ -67,14 +67,14 @@ def _in_turn(source: Source, own: str, part: str, sizes: tuple[int, int, int]) -
         blocks = source.codes(f"{name}_blocks", (count, high, columns // 32, 16))[:, lines]
         scales = source.codes(f"{name}_scales", (count, high, columns // 32))[:, lines]
         return mxfp4_matrix(_numbers(blocks).reshape(count * rows, -1, 32), scales.reshape(count * rows, -1))
-    whole = source.cube(name, (count, columns, high)).numbers.reshape(count, columns, high)[:, :, lines]
+    whole = source.cube(name, (count, columns, high)).read.reshape(count, columns, high)[:, :, lines]
     return Matrix(32, np.ascontiguousarray(whole.transpose(0, 2, 1)).reshape(count * rows, columns))
 
 
 def expert_biases(source: Source, own: str, part: str, sizes: tuple[int, int]) -> Numbers:
     """What experts of gpt-oss add, FLOAT32 [experts, rows]."""
     name, high = ("down", sizes[1]) if part == "down" else ("gate_up", 2 * sizes[1])
-    both = source.matrix(f"{own}.experts.{name}_proj_bias", sizes[0], high).numbers
+    both = source.matrix(f"{own}.experts.{name}_proj_bias", sizes[0], high).read
     return np.ascontiguousarray(both[:, _LINES[part]])
 
 

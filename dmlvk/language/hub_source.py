@@ -164,7 +164,7 @@ class HubSource(Source):
 
     def any_matrix(self, name: str) -> Numbers:
         """A plain tensor of any size, FLOAT32 [rows, columns]."""
-        return self._checked(self._take(name, self.sizes(self.tensor_named(name)))).numbers
+        return self._checked(self._take(name, self.sizes(self.tensor_named(name)))).read
 
     def experts(self, own: str, part: str, sizes: tuple[int, int, int]) -> Matrix:
         return experts_of(self, own, part, sizes)

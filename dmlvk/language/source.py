@@ -190,7 +190,7 @@ class Source(ABC):
         values = self.read(own)
         if values.scales is not None:
             raise self.fault(f"{own} must be {length} numbers of FLOAT32, FLOAT16 or BF16; they are packed")
-        return self.finite(own, values.numbers).reshape(length)
+        return self.finite(own, values.read).reshape(length)
 
     def matrix(self, name: str, rows: int, columns: int) -> Matrix:
         """A tensor of two dimensions.
@@ -205,7 +205,7 @@ class Source(ABC):
         made = self.read(own)
         part: Matrix | None = made
         while part is not None:
-            self.finite(own, part.numbers if part.scales is None else part.scales)
+            self.finite(own, part.read if part.scales is None else part.scales)
             part = part.minima
         return made.common() if self.is_for_others else made
 

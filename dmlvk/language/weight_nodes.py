@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from dmlvk.language.decoder import Decoder
 from dmlvk.language.source import Source
+from dmlvk.language.unread import UnreadNumbers
 from dmlvk.language.weights import Matrix, Numbers
 
 DATA = "model.onnx.data"
@@ -44,6 +45,7 @@ class WeightNodes:
     def __init__(self, source: Source, decoder: Decoder, data: BinaryIO) -> None:
         self._source, self._decoder, self._data = source, decoder, data
         self._nodes: list[onnx.NodeProto] = []
+        self.unread: dict[str, Numbers] = {}  # constants that are not in the file of data, but read when needed
         self._constants: dict[str, onnx.TensorProto] = {}
         self._sums: dict[tuple[str, int], str] = {}
 
@@ -185,8 +187,14 @@ class WeightNodes:
             return operand
         return self._node("Mul", [operand, self._constant(f"{name}.factor", np.array(factor, np.float32))], name)
 
-    def _constant(self, name: str, array: Numbers) -> str:
+    def _constant(self, name: str, array: Numbers | UnreadNumbers) -> str:
         if name in self._constants:  # one matrix that is used twice
+            return name
+        if isinstance(array, UnreadNumbers):
+            self.unread[name] = array.addresses()
+            tensor = TensorProto(name=name, dims=array.shape, data_location=TensorProto.EXTERNAL)
+            tensor.data_type = TensorProto.UINT8
+            self._constants[name] = tensor
             return name
         contents = np.ascontiguousarray(array).reshape(array.shape)
         if contents.nbytes < _LEAST_EXTERNAL:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dmlvk.language.unread import UnreadNumbers
 from dmlvk.operators.block_weights import LOW_BITS
 
 Numbers = npt.NDArray[Any]
@@ -32,7 +33,7 @@ class Matrix:
     bits: int  # of a number; 32: they are the weights
     # UINT8 [rows, blocks of a row, bytes of a block], the first number in the lowest bits; or FLOAT32 [rows, columns].
     # Of 3, 5 and 6 bits the lowest 2 or 4
-    numbers: Numbers
+    numbers: Numbers | UnreadNumbers
     # FLOAT32 or FLOAT16 [rows, blocks of a row], or fewer with factors, or UINT8, 128 more than exponents of powers of
     # two; ``None`` beside FLOAT32 numbers
     scales: Numbers | None = None
@@ -44,7 +45,7 @@ class Matrix:
     factors: Numbers | None = None
     zero: int = 0  # the number that stands for zero
     zeros: Numbers | None = None  # UINT8 [rows, blocks of a row], those of each block instead
-    high: Numbers | None = None  # the other bits of numbers of 3, 5 and 6, likewise
+    high: Numbers | UnreadNumbers | None = None  # the other bits of numbers of 3, 5 and 6, likewise
     table: int = 0  # of TABLES
 
     @property
@@ -56,6 +57,11 @@ class Matrix:
     def columns(self) -> int:
         """Elements of a row."""
         return int(self.numbers.shape[1]) * (1 if self.scales is None else self.block)
+
+    @property
+    def read(self) -> Numbers:
+        """The numbers, wherever they lie."""
+        return np.asarray(self.numbers)
 
     @property
     def kind(self) -> tuple[object, ...]:
@@ -74,10 +80,15 @@ class Matrix:
         return Matrix(bits, first, scales, block=numbers.shape[2], high=high, **more)
 
     @property
-    def planes(self) -> Numbers:
+    def planes(self) -> Numbers | UnreadNumbers:
         """The numbers as operators have them: UINT8 [rows, bytes], all lowest bits of a row before the others."""
-        parts = [each.reshape(self.rows, -1) for each in (self.numbers, self.high) if each is not None]
-        return np.concatenate(parts, axis=1) if len(parts) > 1 else self.numbers
+        if isinstance(self.numbers, UnreadNumbers):
+            return self.numbers.beside(self.high) if isinstance(self.high, UnreadNumbers) else self.numbers
+        if self.high is None:
+            return self.numbers
+        parts = [np.asarray(each).reshape(self.rows, -1) for each in (self.numbers, self.high)]
+        together: Numbers = np.concatenate(parts, axis=1)
+        return together
 
     @property
     def has_pairs(self) -> bool:
@@ -101,9 +112,9 @@ class Matrix:
         assert self.scales is not None
         less, factors = self.minima, self.factors
         if less.scales is None:
-            return _in_turn(self.scales, less.numbers.astype(np.float16)), None
+            return _in_turn(self.scales, less.read.astype(np.float16)), None
         assert factors is not None  # of large blocks both have them
-        minima = less.numbers.reshape(factors.shape)
+        minima = less.read.reshape(factors.shape)
         scales = _in_turn(self.scales, less.scales)
         if factors.dtype == np.int8:
             return scales, _in_turn(factors, minima.view(np.int8))
@@ -118,13 +129,13 @@ class Matrix:
         """The rows of these numbers, in turn."""
         return self._with(lambda array: array[rows])
 
-    def _with(self, change: Callable[[Numbers], Numbers]) -> Matrix:
+    def _with(self, change: Callable[[Numbers | UnreadNumbers], Numbers | UnreadNumbers]) -> Matrix:
         """The same with all arrays changed."""
         minima = None if self.minima is None else self.minima._with(change)
         arrays: dict[str, Any] = {name: change(array) for name, array in self._arrays().items()}
         return dataclasses.replace(self, minima=minima, **arrays)
 
-    def _arrays(self) -> dict[str, Numbers]:
+    def _arrays(self) -> dict[str, Numbers | UnreadNumbers]:
         """What it has a line of for each row, by name."""
         arrays = {"numbers": self.numbers, "scales": self.scales, "factors": self.factors, "high": self.high}
         arrays["zeros"] = self.zeros
@@ -147,25 +158,17 @@ class Matrix:
     @staticmethod
     def joined(parts: Sequence[Matrix]) -> Matrix:
         """The rows of matrices of one kind, one behind the other."""
-        return Matrix._together(parts, np.concatenate)
+        arrays: dict[str, Any] = {
+            name: _one_behind_another([part._arrays()[name] for part in parts]) for name in parts[0]._arrays()
+        }
+        minima = [part.minima for part in parts if part.minima is not None]
+        return dataclasses.replace(parts[0], minima=Matrix.joined(minima) if minima else None, **arrays)
 
     @staticmethod
     def beside(parts: Sequence[Matrix], count: int) -> Matrix:
         """The rows of several stacks of so many matrices, of one kind: those of one matrix behind those of another."""
-
-        def together(arrays: list[Numbers]) -> Numbers:
-            made = np.concatenate([each.reshape(count, -1, *each.shape[1:]) for each in arrays], axis=1)
-            lines: Numbers = made.reshape(-1, *made.shape[2:])
-            return lines
-
-        return Matrix._together(parts, together)
-
-    @staticmethod
-    def _together(parts: Sequence[Matrix], join: Callable[[list[Numbers]], Numbers]) -> Matrix:
-        """What is made of the arrays of matrices of one kind."""
-        arrays: dict[str, Any] = {name: join([part._arrays()[name] for part in parts]) for name in parts[0]._arrays()}
-        minima = [part.minima for part in parts if part.minima is not None]
-        return dataclasses.replace(parts[0], minima=Matrix._together(minima, join) if minima else None, **arrays)
+        sizes = [(part, part.rows // count) for part in parts]
+        return Matrix.joined([part.part(i * rows, (i + 1) * rows) for i in range(count) for part, rows in sizes])
 
     def in_order(self) -> Matrix:
         """The same; what has an order or zeros of its own is multiplied out."""
@@ -180,9 +183,9 @@ class Matrix:
         if self.factors is not None:
             factors = self.factors if self.factors.dtype == np.int8 else _unpacked(self.factors, 4)
             scales = scales.repeat(factors.shape[1] // scales.shape[1], 1) * factors.astype(np.float32)
-        numbers = _unpacked(self.numbers, low)
+        numbers = _unpacked(self.read, low)
         if self.high is not None:
-            numbers |= _unpacked(self.high, self.bits - low) << np.uint8(low)
+            numbers |= _unpacked(np.asarray(self.high), self.bits - low) << np.uint8(low)
         return TABLES[self.table][numbers], scales
 
     def common(self) -> Matrix:
@@ -209,7 +212,7 @@ class Matrix:
         """
         if not bits or self.scales is not None or self.columns % self.block:
             return self
-        blocks = self.numbers.reshape(self.rows, -1, self.block)
+        blocks = self.read.reshape(self.rows, -1, self.block)
         highest = np.take_along_axis(blocks, np.abs(blocks).argmax(-1, keepdims=True), -1)
         scales = np.abs(highest) / np.float32(127) if bits == 8 else highest / np.float32(-8)
         shares = np.divide(blocks, scales, out=np.zeros_like(blocks), where=scales != 0)
@@ -220,7 +223,7 @@ class Matrix:
     def multiplied_out(self) -> Numbers:
         """The weights themselves, FLOAT32 [rows, columns]."""
         if self.scales is None:
-            return self.numbers
+            return self.read
         numbers, scales = self._whole()
         zeros = np.float32(self.zero) if self.zeros is None else self.zeros.astype(np.float32)[..., None]
         weights: Numbers = (numbers.astype(np.float32) - zeros) * scales[..., None]
@@ -228,6 +231,14 @@ class Matrix:
             weights -= self.minima.multiplied_out()[..., None]
         weights = weights.reshape(self.rows, self.columns)
         return weights if self.order is None else weights[:, np.argsort(self.order)]
+
+
+def _one_behind_another(arrays: Sequence[Numbers | UnreadNumbers]) -> Numbers | UnreadNumbers:
+    unread = [array for array in arrays if isinstance(array, UnreadNumbers)]
+    if len(unread) == len(arrays):
+        return UnreadNumbers.joined(unread)
+    together: Numbers = np.concatenate([np.asarray(array) for array in arrays])
+    return together
 
 
 def _in_turn(first: Numbers, second: Numbers) -> Numbers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -101,14 +101,18 @@ class Buffer:
                 "Buffer.upload: Python's numbers have no data type to be written as: give an array, such as "
                 f"numpy.array(values, numpy.float32); got a {type(array).__name__}"
             )
-        start = self._checked_range("upload", offset, values.nbytes)
+        self._checked_range("upload", offset, values.nbytes)
         data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-        whole = data.size == self.size_in_bytes
+        self.write(lambda destination: copy_elements(destination, data), data.size, offset)
 
-        def fill(host_bytes: npt.NDArray[np.uint8]) -> None:
-            copy_elements(host_bytes[start : start + data.size], data)
+    def write(self, fill: Callable[[npt.NDArray[np.uint8]], None], size: int, offset: int) -> None:
+        """Has bytes written by a function that is called with the memory for them. dmlvk's own."""
+        start = self._checked_range("write", offset, size)
 
-        self._engine.write(self.allocation, fill, keeps_contents=not whole)
+        def fill_part(host_bytes: npt.NDArray[np.uint8]) -> None:
+            fill(host_bytes[start : start + size])
+
+        self._engine.write(self.allocation, fill_part, keeps_contents=size < self.size_in_bytes)
 
     def download(
         self, dtype: npt.DTypeLike = np.uint8, shape: int | Sequence[int] | None = None, offset: int = 0

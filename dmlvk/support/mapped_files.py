@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -75,6 +75,62 @@ class MappedFile(mmap.mmap):
         self.madvise(_DROP, first, begin + size - first)
 
 
+Fill = Callable[[int, npt.NDArray[np.uint8]], None]
+"""Writes contents, from one of their bytes on, to memory that they are wanted in."""
+
+
+class DerivedContents(mmap.mmap):
+    """Addresses of an array whose contents follow from files', and are computed where and when they are needed.
+
+    Nothing lies there: :func:`contents_of` makes an array with contents.
+    """
+
+    _files: Sequence[MappedFile]
+    _fill: Fill
+    _address: int
+
+    @classmethod
+    def array(cls, files: Sequence[MappedFile], fill: Fill, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+        """An array of bytes whose contents are computed of files."""
+        size = int(np.prod(shape, dtype=np.int64))
+        if os.name == "nt":
+            made = cls(-1, size, access=mmap.ACCESS_READ)
+        else:
+            made = cls(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ)
+        made._files, made._fill = files, fill
+        flat = np.frombuffer(made, np.uint8)
+        made._address = _address(flat)
+        return flat.reshape(shape)
+
+    @property
+    def path(self) -> Path:
+        """The file that was written to, or else the first one."""
+        return next((file.path for file in self._files if not file.is_as_it_was), self._files[0].path)
+
+    @property
+    def is_as_it_was(self) -> bool:
+        """Whether nobody has written to the files since."""
+        return all(file.is_as_it_was for file in self._files)
+
+    def release(self, array: Array | None = None) -> None:
+        """Gives back the memory of the files' pages."""
+        for file in self._files:
+            file.release()
+
+    def fill(self, array: Array, destination: npt.NDArray[np.uint8]) -> None:
+        """Writes what a contiguous array of these addresses has."""
+        self._fill(_address(array) - self._address, destination)
+
+    def contents(self, array: Array) -> Array:
+        """What any view of these addresses has, in memory of its own."""
+        if array.flags.c_contiguous:
+            made = np.empty(array.nbytes, np.uint8)
+            self.fill(array, made)
+            return made.view(array.dtype).reshape(array.shape)
+        whole = self.contents(np.frombuffer(self, np.uint8))
+        return np.ndarray(array.shape, array.dtype, whole.data, _address(array) - self._address, array.strides)
+
+
 class MemoryContents:
     """A file's contents that a program holds as bytes, read as a mapped file is: arrays are views of them.
 
@@ -97,15 +153,21 @@ class MemoryContents:
         return np.frombuffer(self._contents, data_type, count, offset).reshape(shape)
 
 
-def file_of(array: Array) -> MappedFile | None:
-    """The file whose contents an array shows; ``None``: it lies in memory of its own."""
+def file_of(array: Array) -> MappedFile | DerivedContents | None:
+    """The file whose contents an array shows, or that they follow from; ``None``: it lies in memory of its own."""
     base: Any = array
-    while base is not None and not isinstance(base, MappedFile):
+    while base is not None and not isinstance(base, (MappedFile, DerivedContents)):
         base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
     return base
 
 
-def files_of(arrays: Iterable[Any]) -> list[MappedFile]:
+def contents_of(array: Array) -> Array:
+    """An array that can be read: the same, but for one whose contents are computed when they are needed."""
+    file = file_of(array)
+    return file.contents(array) if isinstance(file, DerivedContents) else array
+
+
+def files_of(arrays: Iterable[Any]) -> list[MappedFile | DerivedContents]:
     """The files that arrays show, each once; other values than arrays have none."""
     found = {id(file): file for array in arrays if isinstance(array, np.ndarray) and (file := file_of(array))}
     return list(found.values())

@@ -25,10 +25,14 @@ import pytest
 import dmlvk as dml
 from dmlvk.language import Conversation, LanguageModel, convert_gguf
 from dmlvk.language.architectures import decoder_of
+from dmlvk.language.conversion import opened_folder
 from dmlvk.language.decoder_graph import DecoderGraph
-from dmlvk.language.gguf_blocks import BLOCKS
+from dmlvk.language.gguf_blocks import BLOCKS, matrix
 from dmlvk.language.gguf_source import GgufSource
 from dmlvk.language.hub_source import HubSource
+from dmlvk.language.unread import UnreadNumbers
+from dmlvk.language.weights import Matrix
+from dmlvk.support.mapped_files import MappedFile, check_unchanged, contents_of
 from tests.effort import IS_QUICK
 from tests.language.damage import damage_folder, damaged_gguf
 from tests.language.small_llama import HIDDEN, random_blocks, write_folder, write_llama, write_tensors
@@ -508,11 +512,38 @@ def test_a_folder_for_other_programs_gives_the_bits_of_the_file(
 
 
 @pytest.mark.parametrize("kind", PACKED)
+def test_numbers_that_stay_in_the_file_are_read_by_all_views(tmp_path: Path, kind: str) -> None:
+    (elements, width), path = BLOCKS[kind], tmp_path / "blocks"
+    path.write_bytes(np.random.default_rng(0).bytes(24 * 512 // elements * width))
+    rows = MappedFile.opened(path).array(np.uint8, 0, (24, 512 // elements * width))
+    numbers = Matrix.joined([matrix(kind, rows[start:stop]) for start, stop in ((9, 24), (0, 9))]).planes
+    assert isinstance(numbers, UnreadNumbers)
+    array, in_memory = numbers.addresses(), np.asarray(matrix(kind, rows.take([*range(9, 24), *range(9)], 0)).planes)
+    for view in (np.s_[:], np.s_[3:20], np.s_[5, 11:], np.s_[20:2:-3, 1::2]):
+        assert np.array_equal(contents_of(array[view]), in_memory.reshape(array.shape)[view])
+        assert np.array_equal(contents_of(array[view].T), in_memory.reshape(array.shape)[view].T)
+    check_unchanged([array])
+    path.write_bytes(b"others")
+    with pytest.raises(dml.ModelFileError, match="was written to after the model was loaded"):
+        check_unchanged([array])
+
+
+def test_numbers_of_a_file_are_not_written_to_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_packed(tmp_path / "model.gguf", monkeypatch, "Q4_K")
+    with opened_folder(tmp_path / "model.gguf") as folder:
+        written = sum(file.stat().st_size for file in folder.model.parent.iterdir() if "model" in file.name)
+        packed = sum(
+            t.n_bytes for t in gguf.GGUFReader(tmp_path / "model.gguf").tensors if t.tensor_type.name == "Q4_K"
+        )
+        assert written < (tmp_path / "model.gguf").stat().st_size - packed / 2
+
+
+@pytest.mark.parametrize("kind", PACKED)
 def test_packed_weights_have_about_the_bytes_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     write_packed(tmp_path / "model.gguf", monkeypatch, kind)
-    with GgufSource.opened(tmp_path / "model.gguf") as source:
-        made_of_file = DecoderGraph(source, decoder_of(source), io.BytesIO()).model()
+    source = GgufSource.opened(tmp_path / "model.gguf")
+    made_of_file = DecoderGraph(source, decoder_of(source), io.BytesIO()).model()
     of_file = next(t for t in gguf.GGUFReader(tmp_path / "model.gguf").tensors if t.name == "blk.0.ffn_down.weight")
     assert bytes_read(made_of_file, "blk.0.ffn_down.") <= 1.1 * of_file.n_bytes

@@ -54,8 +54,7 @@ def tokenizer_of(fields: dict[str, Any], path: Path, name: str = "model") -> Any
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.close()
-    with GgufFile(path) as file:
-        return Tokenizer.from_str(GgufTokenizer.of(GgufSource([file])).tokenizer())
+    return Tokenizer.from_str(GgufTokenizer.of(GgufSource([GgufFile(path)])).tokenizer())
 
 
 @pytest.mark.parametrize("cut", ["qwen2", "qwen35", "gpt-2"])

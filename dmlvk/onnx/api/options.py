@@ -16,6 +16,7 @@ import onnx
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
 from dmlvk.onnx.model.limits import DEFAULT_LIMITS, Limits
 from dmlvk.onnx.model.loading import OnnxModel, ValueInfo
+from dmlvk.support.mapped_files import file_of
 
 if TYPE_CHECKING:
     from dmlvk.onnx.api.ort_values import OrtValue
@@ -158,7 +159,7 @@ class SessionOptions:
 
         Args:
             name: of an initializer; a model that has no such one does without.
-            value: of its type and shape; copied when a session is made.
+            value: of its type and shape; copied when a session is made, but for what lies in a mapped file.
         """
         self._initializers[str(name)] = value
 
@@ -178,12 +179,17 @@ class SessionOptions:
 
     @property
     def given_initializers(self) -> dict[str, npt.NDArray[Any]]:
-        """Copies of what :meth:`add_initializer` was given, by name. dmlvk's own."""
+        """What :meth:`add_initializer` was given, by name; copies but for what lies in a mapped file. dmlvk's own."""
         numbers = {
             name: value if isinstance(value, np.ndarray) or not hasattr(value, "numpy") else value.numpy()
             for name, value in self._initializers.items()
         }
-        return {name: np.array(value, order="C") for name, value in numbers.items()}
+        return {
+            name: value
+            if isinstance(value, np.ndarray) and value.flags.c_contiguous and file_of(value) is not None
+            else np.array(value, order="C")
+            for name, value in numbers.items()
+        }
 
     def register_custom_ops_library(self, path: str | os.PathLike[str]) -> None:
         """Not there: the kernels of such a library are for another machine.

@@ -19,6 +19,7 @@ from dmlvk.dynamic.sharing import once
 from dmlvk.dynamic.sizes import as_size, is_dynamic, value_of
 from dmlvk.errors import DmlError, InvalidArgumentError
 from dmlvk.graphs.arithmetic import Arithmetic
+from dmlvk.support.mapped_files import contents_of
 from dmlvk.tensors import TensorDesc, broadcast_sizes, packed_strides
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def stored(array: Array) -> Array:
     """An array as its bytes lie in a tensor: of a 4-bit type two elements in a byte, all others as they are."""
     data_type = _HALVES.get(array.dtype)
     if data_type is None:
-        return array
+        return contents_of(array)
     tensor = TensorDesc(data_type, array.shape or (1,))
     contents = np.zeros(tensor.size_in_bytes, np.uint8)
     lay_out(np.ascontiguousarray(array).view(data_type.numpy_dtype).reshape(tensor.sizes), tensor, contents, "ONNX")
@@ -98,7 +99,7 @@ def dense(array: Array) -> Array:
         ordered = once.transpose(sorted(range(once.ndim), key=lambda axis: -once.strides[axis]))
         if ordered.flags.c_contiguous:
             return ordered.reshape(-1)
-    return np.ascontiguousarray(array).reshape(-1)
+    return np.ascontiguousarray(contents_of(array)).reshape(-1)
 
 
 def strides_in(array: Array, whole: Array) -> tuple[int, ...]:

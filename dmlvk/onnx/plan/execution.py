@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import RESOURCE_ALIGNMENT
 from dmlvk.onnx.model.loading import Step
 from dmlvk.onnx.nodes.values import NUMPY_TYPES, Array, Tensor, dense, memory_of, restored, size_in_bytes, stored
-from dmlvk.support.mapped_files import check_unchanged, file_of
+from dmlvk.support.mapped_files import DerivedContents, check_unchanged, file_of
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -123,8 +124,11 @@ class Weights:
             buffer = self._device.create_buffer(sum(_aligned(size) for _, size in group), zeroed=False)
         offset = 0
         for array, size in group:
-            buffer.upload(stored(array), offset)
             file = file_of(array)
+            if isinstance(file, DerivedContents):
+                buffer.write(functools.partial(file.fill, array), array.nbytes, offset)
+            else:
+                buffer.upload(stored(array), offset)
             if file is not None:
                 file.release(array)
             self._bindings[memory_of(array)] = (array, BufferBinding(buffer, offset, size))
