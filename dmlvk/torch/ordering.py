@@ -87,6 +87,24 @@ def _put(x: torch.Tensor, index: torch.Tensor, source: torch.Tensor, accumulate:
     return made.reshape(x.shape)
 
 
+def _segmented(
+    data: torch.Tensor, axis: int, lengths: torch.Tensor | None, offsets: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """In which segment each row lies (those in none behind the last one), and how many each has; ``None``: of no rows.
+
+    Counts have the type of the rows, and as many axes.
+    """
+    known = lengths if offsets is None else offsets
+    if axis != 0 or known is None or known.dim() != 1 or (lengths is not None and offsets is not None):
+        return None
+    bounds = torch.cat([torch.zeros_like(known[:1]), known.cumsum(0)]) if offsets is None else known
+    number = torch.arange(data.shape[0], device=data.device).to(bounds.dtype)
+    counts = bounds[1:] - bounds[:-1]
+    place = (number[:, None] >= bounds[None]).sum(1) - 1
+    place = torch.where(place < 0, counts.shape[0], place)
+    return place, counts.reshape(-1, *[1] * (data.dim() - 1)).to(data.dtype)
+
+
 def _segments(
     data: torch.Tensor,
     reduce: str,
@@ -98,28 +116,59 @@ def _segments(
     unsafe: bool = False,
     initial: float | None = None,
 ) -> Any:
-    if indices is not None or axis != 0 or (lengths is None) == (offsets is None):
+    known = None if indices is not None else _segmented(data, axis, lengths, offsets)
+    if known is None:
         return NotImplemented
-    known = lengths if lengths is not None else offsets
-    assert known is not None
-    if known.dim() != 1:
-        return NotImplemented
-    ends = known.cumsum(0) if lengths is not None else known[1:]
-    number = torch.arange(data.shape[0], device=data.device).to(ends.dtype)
-    place = (number[:, None] >= ends[None]).sum(1)
+    place, counts = known
     start = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -torch.inf, "min": torch.inf}[reduce]
-    base = data.new_full((ends.shape[0] + 1, *data.shape[1:]), start if initial is None else initial)
-    how = {"max": "amax", "min": "amin"}.get(reduce, reduce)
-    made = _index_reduce(base, 0, place, data, "sum" if how == "mean" else how) if how != "sum" else None
+    base = data.new_full((counts.shape[0] + 1, *data.shape[1:]), start if initial is None else initial)
     if reduce in ("sum", "mean"):
         made = base.index_add(0, place, data)
-    assert made is not None
-    made = made[: ends.shape[0]]
+    else:
+        made = _index_reduce(base, 0, place, data, {"max": "amax", "min": "amin"}.get(reduce, reduce))
+    made = made[: counts.shape[0]]
     if reduce == "mean":
-        counts = known if lengths is not None else known[1:] - known[:-1]
-        shares = counts.reshape(-1, *[1] * (data.dim() - 1)).to(data.dtype)
-        made = torch.where(shares == 0, torch.nan if initial is None else initial, made / shares)
+        made = torch.where(counts == 0, torch.nan if initial is None else initial, made / counts)
     return made
+
+
+def _segments_back(
+    gradient: torch.Tensor,
+    made: torch.Tensor,
+    data: torch.Tensor,
+    reduce: str,
+    *,
+    lengths: torch.Tensor | None = None,
+    offsets: torch.Tensor | None = None,
+    axis: int = 0,
+    initial: float | None = None,
+) -> Any:
+    known = _segmented(data, axis, lengths, offsets)
+    if known is None or not made.numel():
+        return NotImplemented
+    place, counts = known
+    own = place.clamp(max=counts.shape[0] - 1)
+    is_in = (place < counts.shape[0]).reshape(-1, *[1] * (data.dim() - 1))
+
+    def of_segments(x: torch.Tensor) -> torch.Tensor:
+        """What each row gets of sums of rows."""
+        return torch.zeros_like(made).index_add(0, own, torch.where(is_in, x, 0))[own]
+
+    given = gradient[own]
+    if reduce == "mean":
+        given = given / counts[own]
+    elif reduce in ("max", "min"):
+        is_chosen = torch.isnan(data) | (data == made[own])
+        equals = of_segments(is_chosen.to(data.dtype))
+        given = torch.where(is_chosen, torch.where(given > 0, given / equals.clamp(min=1), given), 0)  # as PyTorch's
+    elif reduce == "prod":
+        is_odd, is_nan = (data == 0) | torch.isnan(data), torch.isnan(data)
+        odd, nans = (of_segments(each.to(data.dtype)) - each.to(data.dtype) for each in (is_odd, is_nan))
+        base = torch.full_like(made, 1.0 if initial is None else initial)
+        others = _index_reduce(base, 0, own, torch.where(is_in & ~is_odd, data, 1), "prod")[own]
+        others = torch.where(odd == 0, others, torch.where(nans > 0, torch.nan, 0.0))
+        given = given * torch.where(is_odd, others, made[own] / torch.where(is_odd, 1, data))
+    return torch.where(is_in, given, 0)
 
 
 def _addbmm(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: Any = 1, alpha: Any = 1) -> torch.Tensor:
@@ -137,6 +186,7 @@ ORDERING: dict[Any, Callable[..., Any]] = {
     _aten.scatter.value_reduce: _scattered,
     _aten.put.default: _put,
     _aten.segment_reduce.default: _segments,
+    _aten._segment_reduce_backward.default: _segments_back,
     _aten.addbmm.default: _addbmm,
 }
 """By operator."""

@@ -70,35 +70,3 @@ def test_the_place_of_the_largest_pixel_of_an_unequal_part_is_its_first(strict: 
         wanted = functional.adaptive_max_pool2d(x, size, return_indices=True)
         found = functional.adaptive_max_pool2d(x.to(strict), size, return_indices=True)
         assert all(torch.equal(a, b.cpu()) for a, b in zip(wanted, found, strict=True))
-
-
-@pytest.mark.parametrize("align_corners", [False, True])
-def test_a_grid_and_the_picture_that_it_samples_have_gradients(strict: str, align_corners: bool) -> None:
-    picture, grid = torch.randn(2, 3, 5, 4), torch.randn(2, 6, 3, 2)
-    found = []
-    for where in (strict, "cpu"):
-        given = [one.to(where).requires_grad_() for one in (picture, grid)]
-        made = functional.grid_sample(*given, align_corners=align_corners)
-        made.square().sum().backward()
-        found.append([one.grad.cpu() for one in given])
-    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize(("mode", "has_shares"), [("sum", False), ("mean", False), ("sum", True)])
-@pytest.mark.parametrize("is_compiled", [False, True])
-def test_tables_learn_by_bags(strict: str, mode: str, has_shares: bool, is_compiled: bool) -> None:
-    table, indices, offsets = torch.randn(7, 3), torch.tensor([1, 1, 6, 0, 2, 1]), torch.tensor([0, 2, 2, 5])
-    shares = torch.rand(6)
-
-    def pooled(given: list[Any], indices: Any, offsets: Any) -> Any:
-        return functional.embedding_bag(indices, given[0], offsets, None, 2.0, False, mode, False, *given[1:])
-
-    found = []
-    for where in (strict, "cpu"):
-        given = [one.to(where).requires_grad_() for one in (table, shares)[: 1 + has_shares]]
-        made = (torch.compile(pooled, backend="dmlvk") if is_compiled and where == strict else pooled)(
-            given, indices.to(where), offsets.to(where)
-        )
-        made.square().sum().backward()
-        found.append([one.grad.cpu() for one in given])
-    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-4)
