@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -189,6 +190,37 @@ def test_what_finds_no_memory_keeps_nothing_else_from_being_computed(
     assert (small + x).sum().item() == 24
     with pytest.raises(dml.OutOfMemoryError, match=r"\[1099511627776\] needs 4398046511104 bytes"):
         torch.empty(2**40, device=strict)
+
+
+def _trained(size: int, where: str) -> list[Any]:
+    """What some steps make of numbers that follow from the size."""
+    generator = torch.Generator().manual_seed(size)
+    x, *weights = (
+        torch.randn(shape, generator=generator).to(where) for shape in ((4, size), (size, size + 1), (size + 1, 3))
+    )
+    labels = torch.arange(4).to(where) % 3
+    parameters = [one.requires_grad_() for one in weights]
+    optimizer = torch.optim.AdamW(parameters, lr=0.01 * size, weight_decay=0.1)
+    losses = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = functional.cross_entropy(functional.gelu(x @ parameters[0]) @ parameters[1], labels)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return [one.detach().cpu() for one in (*losses, *parameters)]
+
+
+def test_threads_that_record_at_once_have_the_results_of_each_alone(strict: str) -> None:
+    sizes, before = range(5, 9), sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    try:
+        with ThreadPoolExecutor(len(sizes)) as workers:
+            found = list(workers.map(lambda size: _trained(size, strict), sizes))
+    finally:
+        sys.setswitchinterval(before)
+    for size, made in zip(sizes, found, strict=True):
+        assert all(map(torch.equal, made, _trained(size, strict))), size
 
 
 _INTERRUPTED = """

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._dynamo.convert_frame import compile_lock
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -329,7 +330,8 @@ class Family:
         """
         known = self._known.get(numbers)
         if known is None:
-            known = self._recipe(numbers, device)
+            with compile_lock:  # PyTorch's traces have global state
+                known = self._recipe(numbers, device)
             if all(numbers):  # -0 equals 0
                 if len(self._known) >= _MOST_KNOWN:
                     self._known.clear()
