@@ -6,13 +6,13 @@ bits for each 16 or 32 elements, times two of FLOAT16: exact products in FLOAT32
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from dmlvk.language.unread import HELPERS, WORKERS, Order, UnreadNumbers, planes
+from dmlvk.language.unread import Order, UnreadNumbers, planes
 from dmlvk.language.weights import Matrix, Numbers, packed
 from dmlvk.operators.block_weights import LOW_BITS
 
@@ -23,8 +23,6 @@ BLOCKS: Mapping[str, tuple[int, int]] = {
     **{"IQ4_NL": (32, 18), "IQ4_XS": (256, 136), "MXFP4": (32, 17)},
 }
 """Elements of a block, and its bytes, by the type's name."""
-
-_AT_ONCE = 2**23  # Bytes of which scales are read at once
 
 _ZERO_OF_TABLES = 128
 
@@ -39,19 +37,11 @@ def plain(kind: str, data: Numbers) -> Numbers:
 
 
 def matrix(kind: str, data: Numbers) -> Matrix:
-    """The weights of a type of :data:`BLOCKS`, of bytes [rows, bytes of a row]; packed numbers are not read yet."""
+    """The weights of a type of :data:`BLOCKS`, of bytes [rows, bytes of a row]; packed ones are not read yet."""
     if kind in ("F32", "F16", "BF16"):
         return Matrix(32, plain(kind, data))
-    (elements, width), packing = BLOCKS[kind], _PACKINGS[kind]
-    blocks = data.reshape(len(data), -1, width)
-    count = max(1, _AT_ONCE // data.shape[1])
-    made: dict[int, Matrix] = {}
-
-    def read(start: int) -> None:
-        made[start] = packing.matrix(blocks[start : start + count], elements)
-
-    HELPERS.share([functools.partial(read, start) for start in range(0, len(data), count)], WORKERS)
-    return Matrix.joined([made[start] for start in sorted(made)])
+    elements, width = BLOCKS[kind]
+    return _PACKINGS[kind].matrix(data.reshape(len(data), -1, width), elements)
 
 
 class _Packing(NamedTuple):
@@ -67,10 +57,11 @@ class _Packing(NamedTuple):
     def matrix(self, data: Numbers, elements: int) -> Matrix:
         """The matrix of ggml's blocks of so many elements."""
         rows, count, low = len(data), data.shape[1] * elements // self.block, LOW_BITS[self.bits]
-        numbers = UnreadNumbers.of(data, self.low, (rows, count, self.block * low // 8))
+        numbers = UnreadNumbers.of(data, self.low, (rows, count, self.block * low // 8), np.uint8)
         high = None
         if self.high is not None:
-            high = UnreadNumbers.of(data, self.high, (rows, count, self.block * (self.bits - low) // 8))
+            shape = rows, count, self.block * (self.bits - low) // 8
+            high = UnreadNumbers.of(data, self.high, shape, np.uint8)
         return Matrix(self.bits, numbers, block=self.block, high=high, **self.rest(data))
 
 
@@ -97,54 +88,78 @@ def _bits(data: Numbers, bits: int, group: int) -> Numbers:
 
 
 def _signed(numbers: Numbers, middle: int) -> Numbers:
-    """Numbers of bytes less what stands for zero, [rows, all of a row]."""
-    made: Numbers = (numbers - np.uint8(middle)).view(np.int8)
-    return made.reshape(len(made), -1)
+    """Numbers of bytes less what stands for zero."""
+    return (numbers - np.uint8(middle)).view(np.int8)
+
+
+def _halves(data: Numbers, first: int) -> UnreadNumbers:
+    return UnreadNumbers.of(data, lambda blocks: _half(blocks, first), data.shape[:2], np.float16)
+
+
+def _factors(data: Numbers, order: Order, count: int, dtype: npt.DTypeLike = np.int8) -> UnreadNumbers:
+    """So many bytes of each block."""
+    return UnreadNumbers.of(data, order, (len(data), data.shape[1] * count), dtype)
 
 
 def _with_zero(zero: int) -> Callable[[Numbers], Mapping[str, Any]]:
-    return lambda data: {"scales": _half(data, 0), "zero": zero}
+    return lambda data: {"scales": _halves(data, 0), "zero": zero}
 
 
 def _with_minima(data: Numbers) -> Mapping[str, Any]:
     """Of blocks that have one, which is added."""
-    return {"scales": _half(data, 0), "minima": Matrix(32, -_half(data, 2).astype(np.float32))}
+    minima = UnreadNumbers.of(data, lambda blocks: -_half(blocks, 2).astype(np.float32), data.shape[:2], np.float32)
+    return {"scales": _halves(data, 0), "minima": Matrix(32, minima)}
 
 
 def _of_eight(data: Numbers) -> Mapping[str, Any]:
     """Of blocks of 256 whose eight scales and minima have 6 bits, in twelve bytes."""
-    first, second, third = (np.ascontiguousarray(data[..., at : at + 4]).view("<u4") for at in (4, 8, 12))
-    low, top = np.uint32(0x0F0F0F0F), np.uint32(0x30303030)
-    six = np.uint32(0x3F3F3F3F)
-    scales = np.concatenate([first & six, third & low | first >> np.uint32(2) & top], axis=-1)
-    minima = np.concatenate([second & six, third >> np.uint32(4) & low | second >> np.uint32(2) & top], axis=-1)
-    return {
-        "scales": _half(data, 0),
-        "factors": scales.view(np.int8).reshape(len(data), -1),
-        "minima": Matrix(8, minima.view(np.uint8), _half(data, 2), block=8),
-    }
+    minima = UnreadNumbers.of(data, lambda blocks: _six_bits(blocks, 4), (*data.shape[:2], 8), np.uint8)
+    factors = _factors(data, lambda blocks: _six_bits(blocks, 0).view(np.int8), 8)
+    return {"scales": _halves(data, 0), "factors": factors, "minima": Matrix(8, minima, _halves(data, 2), block=8)}
+
+
+def _six_bits(data: Numbers, place: int) -> Numbers:
+    """The scales, at 0, or the minima, at 4: four, and four whose highest bits stand above those of the first."""
+    first, second = (np.ascontiguousarray(data[..., at : at + 4]).view("<u4") for at in (4 + place, 12))
+    low = second >> np.uint32(place) & np.uint32(0x0F0F0F0F)
+    made: Numbers = np.concatenate([first & np.uint32(0x3F3F3F3F), low | first >> 2 & np.uint32(0x30303030)], axis=-1)
+    return made.view(np.uint8)
 
 
 def _of_q2_k(data: Numbers) -> Mapping[str, Any]:
-    scales, minima = (packed(each, 4) for each in (data[..., :16] & 15, data[..., :16] >> 4))
-    below = Matrix(4, minima, _half(data, 82), block=16)
-    return {"scales": _half(data, 80), "factors": scales.reshape(len(data), -1), "minima": below}
+    def minima(blocks: Numbers) -> Numbers:
+        return packed(blocks[..., :16] >> np.uint8(4), 4)
+
+    below = Matrix(4, UnreadNumbers.of(data, minima, (*data.shape[:2], 8), np.uint8), _halves(data, 82), block=16)
+    factors = _factors(data, lambda blocks: packed(blocks[..., :16] & np.uint8(15), 4), 8, np.uint8)
+    return {"scales": _halves(data, 80), "factors": factors, "minima": below}
 
 
 def _of_q3_k(data: Numbers) -> Mapping[str, Any]:
-    scales = _bits(data[..., 96:104], 4, 8) | _bits(data[..., 104:108], 2, 4) << np.uint8(4)
-    return {"scales": _half(data, 108), "factors": _signed(scales, 32), "zero": 4}
+    def factors(blocks: Numbers) -> Numbers:
+        return _signed(_bits(blocks[..., 96:104], 4, 8) | _bits(blocks[..., 104:108], 2, 4) << np.uint8(4), 32)
+
+    return {"scales": _halves(data, 108), "factors": _factors(data, factors, 16), "zero": 4}
 
 
 def _of_q6_k(data: Numbers) -> Mapping[str, Any]:
-    return {"scales": _half(data, 208), "factors": _signed(data[..., 192:208], 0), "zero": 32}
+    factors = _factors(data, lambda blocks: np.ascontiguousarray(blocks[..., 192:208]).view(np.int8), 16)
+    return {"scales": _halves(data, 208), "factors": factors, "zero": 32}
 
 
 def _of_iq4_xs(data: Numbers) -> Mapping[str, Any]:
-    low = np.stack([data[..., 4:8] & 15, data[..., 4:8] >> 4], axis=-1).reshape(*data.shape[:2], 8)
-    high = np.ascontiguousarray(data[..., 2:4]).view("<u2") >> np.arange(0, 16, 2, dtype=np.uint16) & np.uint16(3)
-    scales = _signed(low | high.astype(np.uint8) << np.uint8(4), 32)
-    return {"scales": _half(data, 0), "factors": scales, "zero": _ZERO_OF_TABLES, "table": 2}
+    def factors(blocks: Numbers) -> Numbers:
+        low = np.stack([blocks[..., 4:8] & 15, blocks[..., 4:8] >> 4], axis=-1).reshape(*blocks.shape[:2], 8)
+        words = np.ascontiguousarray(blocks[..., 2:4]).view("<u2")
+        high = words >> np.arange(0, 16, 2, dtype=np.uint16) & np.uint16(3)
+        return _signed(low | high.astype(np.uint8) << np.uint8(4), 32)
+
+    return {"scales": _halves(data, 0), "factors": _factors(data, factors, 8), "zero": _ZERO_OF_TABLES, "table": 2}
+
+
+def _of_mxfp4(data: Numbers) -> Mapping[str, Any]:
+    scales = UnreadNumbers.of(data, lambda blocks: blocks[..., 0], data.shape[:2], np.uint8)
+    return {"scales": scales, "zero": _ZERO_OF_TABLES, "table": 1}
 
 
 def mxfp4_matrix(numbers: Numbers, exponents: Numbers) -> Matrix:
@@ -170,10 +185,5 @@ _PACKINGS: Mapping[str, _Packing] = {
     "Q6_K": _Packing(6, 16, _planes(0, 128, 4, 64), _of_q6_k, _planes(128, 192, 2, 32)),
     "IQ4_NL": _Packing(4, 32, _planes(2, 18, 4, 16), lambda data: {**_with_zero(_ZERO_OF_TABLES)(data), "table": 2}),
     "IQ4_XS": _Packing(4, 32, _planes(8, 136, 4, 16), _of_iq4_xs),
-    "MXFP4": _Packing(
-        4,
-        32,
-        _planes(1, 17, 4, 16),
-        lambda data: {"scales": np.ascontiguousarray(data[..., 0]), "zero": _ZERO_OF_TABLES, "table": 1},
-    ),
+    "MXFP4": _Packing(4, 32, _planes(1, 17, 4, 16), _of_mxfp4),
 }

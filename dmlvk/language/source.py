@@ -205,7 +205,7 @@ class Source(ABC):
         made = self.read(own)
         part: Matrix | None = made
         while part is not None:
-            self.finite(own, part.read if part.scales is None else part.scales)
+            self.finite(own, part.read if part.scales is None else np.asarray(part.scales))
             part = part.minima
         return made.common() if self.is_for_others else made
 

@@ -1,4 +1,4 @@
-"""Packed numbers that stay in a file until they are wanted, in the order in which operators have them."""
+"""Numbers that stay in a file until they are wanted, in the order in which operators have them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from dmlvk.support.mapped_files import DerivedContents, MappedFile, files_of
 from dmlvk.support.shared_work import Helpers
 
 Bytes = npt.NDArray[np.uint8]
-Order = Callable[[Bytes], Bytes]
-"""From rows of a file's blocks, [rows, blocks, bytes], to rows of packed numbers, [rows, bytes]."""
+Order = Callable[[Bytes], npt.NDArray[Any]]
+"""From rows of a file's blocks, [rows, blocks, bytes], to rows of numbers, of any shape."""
 
 _AT_ONCE = 2**20  # Bytes that are put in order at once: what is between stays in a core's cache
 
-HELPERS = Helpers("dmlvk-unpack")
-WORKERS = os.cpu_count() or 1
+_helpers = Helpers("dmlvk-unpack")
+_WORKERS = os.cpu_count() or 1
 
 
 class _Rows(NamedTuple):
@@ -33,35 +33,60 @@ class _Rows(NamedTuple):
 
 
 class UnreadNumbers:
-    """Rows of packed numbers, of one length. NumPy's functions take it for an array, which they then read.
+    """Rows of numbers, of one length. NumPy's functions take it for an array, which they then read.
 
     Attributes:
         shape: as an array's.
+        dtype: likewise.
     """
 
-    def __init__(self, parts: Sequence[_Rows], shape: tuple[int, ...]) -> None:
-        self._parts, self.shape = parts, shape
+    def __init__(self, parts: Sequence[_Rows], shape: tuple[int, ...], dtype: npt.DTypeLike) -> None:
+        self._parts, self.shape, self.dtype = parts, shape, np.dtype(dtype)
 
     @classmethod
-    def of(cls, blocks: Bytes, order: Order, shape: tuple[int, ...]) -> UnreadNumbers:
+    def of(cls, blocks: Bytes, order: Order, shape: tuple[int, ...], dtype: npt.DTypeLike) -> UnreadNumbers:
         """What is made of a file's blocks."""
-        return cls([_Rows(blocks, (order,))], shape)
+        return cls([_Rows(blocks, (order,))], shape, dtype)
 
     @classmethod
     def joined(cls, several: Sequence[UnreadNumbers]) -> UnreadNumbers:
         """The rows of several, one behind the other."""
         rows = sum(each.shape[0] for each in several)
-        return cls([part for each in several for part in each._parts], (rows, *several[0].shape[1:]))
+        return cls([part for each in several for part in each._parts], (rows, *several[0].shape[1:]), several[0].dtype)
 
     def beside(self, other: UnreadNumbers) -> UnreadNumbers:
-        """In each row what another one made of the same blocks has behind these: [rows, bytes]."""
+        """In each row what another one made of the same blocks has behind these: [rows, elements]."""
         both = zip(self._parts, other._parts, strict=True)
         parts = [_Rows(first.blocks, (*first.orders, *second.orders)) for first, second in both]
-        return UnreadNumbers(parts, (self.shape[0], self._width + other._width))
+        return UnreadNumbers(parts, (self.shape[0], self._length + other._length), self.dtype)
+
+    def in_turn(self, other: UnreadNumbers) -> UnreadNumbers:
+        """Behind each element that of another one made of the same blocks: [rows, elements]."""
+        both = zip(self._parts, other._parts, strict=True)
+        parts = [
+            _Rows(first.blocks, (functools.partial(_in_turn, first.orders[0], second.orders[0]),))
+            for first, second in both
+        ]
+        return UnreadNumbers(parts, (self.shape[0], 2 * self._length), self.dtype)
 
     def between(self, start: int, stop: int) -> UnreadNumbers:
         """Some rows."""
-        return UnreadNumbers(list(self._pieces(start, stop, self.shape[0])), (stop - start, *self.shape[1:]))
+        pieces = self._pieces(start, stop, self.shape[0])
+        return UnreadNumbers(pieces, (stop - start, *self.shape[1:]), self.dtype)
+
+    def across(self, start: int, stop: int) -> UnreadNumbers:
+        """Of each row those along the second axis that come of whole blocks."""
+        each = self.shape[1] // self._parts[0].blocks.shape[1]
+        parts = [part._replace(blocks=part.blocks[:, start // each : stop // each]) for part in self._parts]
+        return UnreadNumbers(parts, (self.shape[0], stop - start, *self.shape[2:]), self.dtype)
+
+    def astype(self, dtype: npt.DTypeLike) -> UnreadNumbers:
+        """The same as numbers of another type."""
+        parts = [
+            _Rows(part.blocks, tuple(functools.partial(_converted, order, dtype) for order in part.orders))
+            for part in self._parts
+        ]
+        return UnreadNumbers(parts, self.shape, dtype)
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice) and key.step is None:
@@ -69,19 +94,30 @@ class UnreadNumbers:
         return np.asarray(self)[key]
 
     def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        made = np.empty(self.shape, np.uint8)
-        self._fill(0, made.reshape(-1))
+        made = np.empty(self.shape, self.dtype)
+        self._fill(0, made.reshape(-1).view(np.uint8))
         return made if dtype is None else made.astype(dtype)
 
-    def addresses(self) -> Bytes:
+    def addresses(self) -> npt.NDArray[Any]:
         """An array whose contents are read when they are wanted (:class:`DerivedContents`)."""
-        files = files_of(part.blocks for part in self._parts)
-        return DerivedContents.array([file for file in files if isinstance(file, MappedFile)], self._fill, self.shape)
+        files = [file for file in files_of(part.blocks for part in self._parts) if isinstance(file, MappedFile)]
+        array = DerivedContents.array(files, self._fill, (self.nbytes,))
+        return array.view(self.dtype).reshape(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """As an array's."""
+        return self.shape[0] * self._width
+
+    @property
+    def _length(self) -> int:
+        """Elements of a row."""
+        return math.prod(self.shape[1:])
 
     @property
     def _width(self) -> int:
         """Bytes of a row."""
-        return math.prod(self.shape[1:])
+        return self._length * self.dtype.itemsize
 
     def _pieces(self, start: int, stop: int, most: int) -> Sequence[_Rows]:
         """Rows from one to another, in pieces of so many at most."""
@@ -108,15 +144,26 @@ class UnreadNumbers:
             functools.partial(_write, piece, lines[first : first + len(piece.blocks)])
             for piece, first in zip(pieces, bounds, strict=False)
         ]
-        HELPERS.share(parts, WORKERS)
+        _helpers.share(parts, _WORKERS)
 
 
 def _write(piece: _Rows, rows: Bytes) -> None:
     first = 0
     for order in piece.orders:
-        made = order(piece.blocks)
+        made = np.ascontiguousarray(order(piece.blocks)).reshape(len(rows), -1).view(np.uint8)
         rows[:, first : first + made.shape[1]] = made
         first += made.shape[1]
+
+
+def _in_turn(first: Order, second: Order, blocks: Bytes) -> npt.NDArray[Any]:
+    ones, others = (order(blocks).reshape(len(blocks), -1) for order in (first, second))
+    made = np.empty((*ones.shape, 2), ones.dtype)
+    made[..., 0], made[..., 1] = ones, others
+    return made
+
+
+def _converted(order: Order, dtype: npt.DTypeLike, blocks: Bytes) -> npt.NDArray[Any]:
+    return order(blocks).astype(dtype)
 
 
 def planes(data: Bytes, bits: int, group: int) -> Bytes:

@@ -190,10 +190,10 @@ class WeightNodes:
     def _constant(self, name: str, array: Numbers | UnreadNumbers) -> str:
         if name in self._constants:  # one matrix that is used twice
             return name
-        if isinstance(array, UnreadNumbers):
+        if isinstance(array, UnreadNumbers) and array.nbytes >= _LEAST_EXTERNAL:
             self.unread[name] = array.addresses()
             tensor = TensorProto(name=name, dims=array.shape, data_location=TensorProto.EXTERNAL)
-            tensor.data_type = TensorProto.UINT8
+            tensor.data_type = helper.np_dtype_to_tensor_dtype(array.dtype)
             self._constants[name] = tensor
             return name
         contents = np.ascontiguousarray(array).reshape(array.shape)

@@ -36,13 +36,13 @@ class Matrix:
     numbers: Numbers | UnreadNumbers
     # FLOAT32 or FLOAT16 [rows, blocks of a row], or fewer with factors, or UINT8, 128 more than exponents of powers of
     # two; ``None`` beside FLOAT32 numbers
-    scales: Numbers | None = None
+    scales: Numbers | UnreadNumbers | None = None
     minima: Matrix | None = None  # [rows, blocks of a row]; ``None``: nothing is subtracted
     block: int = 32  # elements that share a scale, or a factor
     # which of an operand's elements each of a row's belongs to, in turn; ``None``: the one in its place
     order: Numbers | None = None
     # INT8 [rows, blocks of a row], or UINT8 of two numbers of four bits, the first one lowest; ``None``: there are none
-    factors: Numbers | None = None
+    factors: Numbers | UnreadNumbers | None = None
     zero: int = 0  # the number that stands for zero
     zeros: Numbers | None = None  # UINT8 [rows, blocks of a row], those of each block instead
     high: Numbers | UnreadNumbers | None = None  # the other bits of numbers of 3, 5 and 6, likewise
@@ -102,7 +102,7 @@ class Matrix:
             return None
         return packed(np.pad(self.zeros, ((0, 0), (0, -self.zeros.shape[1] % (8 // self.bits)))), self.bits)
 
-    def pairs(self) -> tuple[Numbers, Numbers | None]:
+    def pairs(self) -> tuple[Numbers | UnreadNumbers, Numbers | UnreadNumbers | None]:
         """Scales and factors as operators have them where blocks have minima: that of the minimum behind each.
 
         Returns:
@@ -112,12 +112,13 @@ class Matrix:
         assert self.scales is not None
         less, factors = self.minima, self.factors
         if less.scales is None:
-            return _in_turn(self.scales, less.read.astype(np.float16)), None
+            return _in_turn(self.scales, less.numbers.astype(np.float16)), None
         assert factors is not None  # of large blocks both have them
-        minima = less.read.reshape(factors.shape)
         scales = _in_turn(self.scales, less.scales)
         if factors.dtype == np.int8:
-            return scales, _in_turn(factors, minima.view(np.int8))
+            return scales, _in_turn(factors, less.numbers.astype(np.int8))
+        factors = np.asarray(factors)
+        minima = less.read.reshape(factors.shape)
         low, high = factors & 15 | minima << np.uint8(4), factors >> np.uint8(4) | minima & 0xF0
         return scales, _in_turn(low, high)
 
@@ -144,14 +145,14 @@ class Matrix:
     def between(self, start: int, stop: int) -> Matrix:
         """Some of its columns, which are multiplied out where they are no whole blocks."""
         if self.scales is None:
-            return dataclasses.replace(self, numbers=self.numbers[:, start:stop])
+            return dataclasses.replace(self, numbers=_across(self.numbers, start, stop))
         whole = self.columns // self.scales.shape[1]
         if start % whole or stop % whole or self.order is not None:
             return Matrix(32, self.multiplied_out()[:, start:stop])
         minima = None if self.minima is None else self.minima.between(start // self.block, stop // self.block)
         shares = {name: self.columns // array.shape[1] for name, array in self._arrays().items()}
         arrays: dict[str, Any] = {
-            name: array[:, start // shares[name] : stop // shares[name]] for name, array in self._arrays().items()
+            name: _across(array, start // shares[name], stop // shares[name]) for name, array in self._arrays().items()
         }
         return dataclasses.replace(self, minima=minima, **arrays)
 
@@ -177,11 +178,13 @@ class Matrix:
     def _whole(self) -> tuple[Numbers, Numbers]:
         """The numbers, UINT8 [rows, blocks, elements], and the scales of all blocks, FLOAT32, of packed weights."""
         assert self.scales is not None
-        scales, low = self.scales.astype(np.float32), LOW_BITS[self.bits]
-        if self.scales.dtype == np.uint8:
-            scales = np.ldexp(np.float32(1), self.scales.astype(np.int32) - 128)
+        stored, low = np.asarray(self.scales), LOW_BITS[self.bits]
+        scales = stored.astype(np.float32)
+        if stored.dtype == np.uint8:
+            scales = np.ldexp(np.float32(1), stored.astype(np.int32) - 128)
         if self.factors is not None:
-            factors = self.factors if self.factors.dtype == np.int8 else _unpacked(self.factors, 4)
+            factors = np.asarray(self.factors)
+            factors = factors if factors.dtype == np.int8 else _unpacked(factors, 4)
             scales = scales.repeat(factors.shape[1] // scales.shape[1], 1) * factors.astype(np.float32)
         numbers = _unpacked(self.read, low)
         if self.high is not None:
@@ -241,9 +244,17 @@ def _one_behind_another(arrays: Sequence[Numbers | UnreadNumbers]) -> Numbers | 
     return together
 
 
-def _in_turn(first: Numbers, second: Numbers) -> Numbers:
+def _across(array: Numbers | UnreadNumbers, start: int, stop: int) -> Numbers | UnreadNumbers:
+    """Some columns."""
+    return array.across(start, stop) if isinstance(array, UnreadNumbers) else array[:, start:stop]
+
+
+def _in_turn(first: Numbers | UnreadNumbers, second: Numbers | UnreadNumbers) -> Numbers | UnreadNumbers:
     """Behind each element of an array [rows, count] that of another one."""
-    made: Numbers = np.stack([first, second], axis=-1).reshape(len(first), -1)
+    if isinstance(first, UnreadNumbers) and isinstance(second, UnreadNumbers):
+        return first.in_turn(second)
+    ones = np.asarray(first)
+    made: Numbers = np.stack([ones, np.asarray(second).reshape(ones.shape)], axis=-1).reshape(len(ones), -1)
     return made
 
 

@@ -26,7 +26,7 @@ _CHUNK = 64 * 2**20  # Bytes of weights that share a buffer, where they are not 
 
 _PRODUCTS = frozenset(
     {"Conv", "ConvTranspose", "FusedConv", "FusedGemm", "FusedMatMul", "Gather", "GatherNBits", "Gemm", "MatMul"}
-    | {"MatMulNBits"}
+    | {"MatMulExperts", "MatMulNBits"}
 )
 """Operators that read large constants, as they are."""
 
