@@ -5,6 +5,7 @@ from __future__ import annotations
 from dmlvk.operators.words import *
 
 _INTEGERS_WRAP = "Integers wrap: what does not fit into the data type is dropped from above."
+_SIGN = ("a_tensor",)  # It makes no difference where integers wrap
 
 
 _SUM_SUPPORT = (
@@ -25,7 +26,7 @@ class ElementWiseAdd(TwoInputs):
     """The sum of two tensors (DML_ELEMENT_WISE_ADD_OPERATOR_DESC)."""
 
     declaration: ClassVar = elementwise(
-        "a + b", _INTEGERS_WRAP, in_place=BOTH, accuracy=CORRECTLY_ROUNDED, support=_SUM_SUPPORT
+        "a + b", _INTEGERS_WRAP, in_place=BOTH, signs=_SIGN, accuracy=CORRECTLY_ROUNDED, support=_SUM_SUPPORT
     )
 
 
@@ -56,6 +57,7 @@ class ElementWiseDifferenceSquare(TwoInputs):
         "rounded once.",
         _INTEGERS_WRAP,
         in_place=BOTH,
+        signs=_SIGN,
         accuracy=Accuracy(
             "correctly rounded", 0.5, "FLOAT32: each of the two steps, which leaves the result within 2 ULP"
         ),
@@ -142,7 +144,7 @@ class ElementWiseMultiply(TwoInputs):
     """The product of two tensors (DML_ELEMENT_WISE_MULTIPLY_OPERATOR_DESC)."""
 
     declaration: ClassVar = elementwise(
-        "a * b", _INTEGERS_WRAP, in_place=BOTH, accuracy=CORRECTLY_ROUNDED, support=_SUM_SUPPORT
+        "a * b", _INTEGERS_WRAP, in_place=BOTH, signs=_SIGN, accuracy=CORRECTLY_ROUNDED, support=_SUM_SUPPORT
     )
 
 
@@ -180,6 +182,7 @@ class ElementWiseSubtract(OperatorDesc):
         "a - b",
         _INTEGERS_WRAP,
         in_place=BOTH,
+        signs=_SIGN,
         accuracy=CORRECTLY_ROUNDED,
         support=(
             Support("1_0", (4, 4), FLOATS),

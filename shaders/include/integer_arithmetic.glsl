@@ -3,31 +3,24 @@
 #ifndef INTEGER_ARITHMETIC_GLSL
 #define INTEGER_ARITHMETIC_GLSL
 
-uint add_i32(uint a, uint b) { return a + b; }
 uint add_u32(uint a, uint b) { return a + b; }
 uvec2 add_u64(uvec2 a, uvec2 b) {
     uint low = a.x + b.x;
     return uvec2(low, a.y + b.y + uint(low < a.x));
 }
-uvec2 add_i64(uvec2 a, uvec2 b) { return add_u64(a, b); }
 
-uint subtract_i32(uint a, uint b) { return a - b; }
 uint subtract_u32(uint a, uint b) { return a - b; }
 uvec2 subtract_u64(uvec2 a, uvec2 b) { return uvec2(a.x - b.x, a.y - b.y - uint(a.x < b.x)); }
-uvec2 subtract_i64(uvec2 a, uvec2 b) { return subtract_u64(a, b); }
 
-uint multiply_i32(uint a, uint b) { return a * b; }
 uint multiply_u32(uint a, uint b) { return a * b; }
 uvec2 multiply_u64(uvec2 a, uvec2 b) {
     uint high, low;
     umulExtended(a.x, b.x, high, low);
     return uvec2(low, high + a.x * b.y + a.y * b.x);
 }
-uvec2 multiply_i64(uvec2 a, uvec2 b) { return multiply_u64(a, b); }
 
 // (a - b) * (a - b).
 uint difference_square_u32(uint a, uint b) { return (a - b) * (a - b); }
-uint difference_square_i32(uint a, uint b) { return difference_square_u32(a, b); }
 
 // (a + b) / 2 of the whole sum, which does not wrap, truncated toward zero: the bits that both have, and half of those
 // that one has, are the mean rounded down.
