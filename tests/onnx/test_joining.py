@@ -108,7 +108,7 @@ def fast_gelu(form: Form, order: str) -> str:
     return form.op("Mul", form.op("Mul", "x", 0.5), form.op("Add", 1.0, form.op("Tanh", inner)))
 
 
-def attention(form: Form, scale: str = "Div", mask: bool = True, heads: bool = True) -> str:
+def attention(form: Form, scale: str = "Div", mask: bool = True, heads: bool = True, axis: int = -1) -> str:
     query, key, value = (form.op("Mul", "x", factor) for factor in (0.5, -0.75, 1.25))
     order = [0, 1, 3, 2] if heads else [0, 2, 1]
     scores = form.op("MatMul", query, form.op("Transpose", key, perm=order))
@@ -116,7 +116,7 @@ def attention(form: Form, scale: str = "Div", mask: bool = True, heads: bool = T
         scores = form.op(scale, scores, 4.0 if scale == "Div" else 0.25)
     if mask:
         scores = form.op("Add", scores, np.triu(np.full((6, 6), -1e4), 1))
-    return form.op("MatMul", form.op("Softmax", scores, axis=-1), value)
+    return form.op("MatMul", form.op("Softmax", scores, axis=axis), value)
 
 
 def guarded_attention(form: Form, guard: str, zero: float = 0.0) -> str:
@@ -198,6 +198,19 @@ def test_a_written_out_form_is_joined_and_right(any_device: dml.Device, name: st
     np.testing.assert_allclose(session.run(None, {"x": x})[0], expected, rtol=2e-5, atol=2e-6)
     assert joined_nodes(session) == {wanted}
     assert not models.on_host(session)
+
+
+@pytest.mark.parametrize(("axis", "wanted"), [(3, {"Attention"}), (2, set())])
+def test_a_softmax_of_old_models_goes_along_all_axes_from_one_on(
+    any_device: dml.Device, axis: int, wanted: set[str]
+) -> None:
+    form = Form(12)
+    x = np.random.default_rng(1).standard_normal((2, 3, 6, 24)).astype(np.float32)
+    model = form.model({"x": x}, attention(form, axis=axis))
+    session = ort.InferenceSession(model, device=any_device)
+    expected = models.onnx_runtime(model).run(None, {"x": x})[0]
+    np.testing.assert_allclose(session.run(None, {"x": x})[0], expected, rtol=2e-5, atol=2e-6)
+    assert joined_nodes(session) == wanted
 
 
 def test_rows_that_are_said_to_see_no_key_become_zeros(any_device: dml.Device) -> None:
