@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
+from dmlvk.kernels.products import block_products
 from dmlvk.kernels.products.block_weights import weights_of_blocks
 from dmlvk.operators.block_weights import DequantizeBlocks
 from tests.packed import Product, by_rows, dequantized, of_blocks, of_rows_and_blocks
@@ -61,9 +62,11 @@ def test_packed_weights_give_the_bits_of_numbers(
 
 
 @pytest.mark.parametrize("rows", [1, 5])
-def test_weights_across_columns_are_packed_too(device: dml.Device, rows: int) -> None:
-    """As DequantizeLinear of K x N has them."""
-    weights = Product(rows, 96, 48, has_zeros=True, has_addend=True, is_transposed=False)
+def test_weights_across_columns_are_packed_too(device: dml.Device, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """As DequantizeLinear of K x N has them; some columns after the others, as of large weights."""
+    monkeypatch.setattr(block_products, "_PART_BYTES", 0)
+    monkeypatch.setattr(block_products, "_WHOLE_BYTES", 0)
+    weights = Product(rows, 96, 144, has_zeros=True, has_addend=True, is_transposed=False)
     assert check(device, weights, weights.inputs(1))[0] == "blocks.float16.4.numbers"
 
 
@@ -101,14 +104,16 @@ def test_blocks_of_models_are_packed_weights_of_graphs(device: dml.Device) -> No
     assert np.allclose(results[0], expected, atol=1e-3)
 
 
-def test_weights_that_are_an_output_too_are_made(device: dml.Device) -> None:
+@pytest.mark.parametrize("is_shown", [True, False])
+def test_weights_that_are_an_output_too_are_made(device: dml.Device, is_shown: bool) -> None:
     """What a graph shows, or two operators read, is computed by DEQUANTIZE."""
     graph = dml.Graph(device)
     numbers = dequantized(graph, "w", (dml.FLOAT32, dml.INT4), (8, 32), (8, 1), has_zero=False)
-    model = graph.compile(y=by_rows(graph.input("x", dml.FLOAT32, (1, 32)), numbers), numbers=numbers)
+    x = graph.input("x", dml.FLOAT32, (1, 32))
+    model = graph.compile(y=by_rows(x, numbers), other=numbers if is_shown else by_rows(-x, numbers))
     inputs = {"w": np.arange(256, dtype=np.int8).reshape(8, 32) % 16 - 8, "w.s": np.ones((8, 1), np.float32)}
     results = device.run(model, {**inputs, "x": np.ones((1, 32), np.float32)})
-    assert results["numbers"].tolist() == inputs["w"].tolist()
+    assert results["other"].tolist() == (inputs["w"] if is_shown else -inputs["w"].sum(axis=1)[None]).tolist()
     assert results["y"].tolist() == [inputs["w"].sum(axis=1).tolist()]
     assert not any(name.startswith("blocks.") for name in variants_of(model))
 
