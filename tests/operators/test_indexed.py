@@ -125,6 +125,15 @@ def test_rows_are_moved_in_units_as_wide_as_memory_allows() -> None:
             index_dimensions=1,
         )
         assert variants(desc) == [wanted]
+    for axis, sizes, wanted in ((0, (10, 1025), "gather.32bits"), (1, (4096, 10), "gather.32bits.many")):
+        desc = dml.Gather(  # large, of neighbours that share an index and of such that do not
+            input_tensor=dml.TensorDesc(dml.FLOAT32, sizes),
+            indices_tensor=dml.TensorDesc(U32, (1, (4096, 1025)[axis])),
+            output_tensor=dml.TensorDesc(dml.FLOAT32, (4096, 1025)),
+            axis=axis,
+            index_dimensions=1,
+        )
+        assert variants(desc) == [wanted]
 
 
 _GUARD = 1024
