@@ -99,6 +99,8 @@ def test_every_data_type(data_type: dml.DataType) -> None:
 def test_lists_and_other_things_that_numpy_takes_for_arrays() -> None:
     assert _laid_out([[1.5, 2.5]], TensorDesc(dml.FLOAT64, (1, 2))).tolist() == [1.5, 2.5]
     assert _laid_out(range(3), TensorDesc(dml.INT64, (3,))).tolist() == [0, 1, 2]
+    assert _laid_out(np.array([0, 255], np.uint8), TensorDesc(dml.FLOAT32, (2,))).tolist() == [0, 255]
+    assert _laid_out([-128.0, 127.0, 0.0, 1.0], TensorDesc(dml.INT8, (4,))).tolist() == [-128, 127, 0, 1]
     view: Any = memoryview(b"\x01\x02\x03\x04")
     assert _laid_out(view, TensorDesc(dml.UINT8, (4,))).tolist() == [1, 2, 3, 4]
 
