@@ -19,7 +19,7 @@ Bytes = npt.NDArray[np.uint8]
 Order = Callable[[Bytes], npt.NDArray[Any]]
 """From rows of a file's blocks, [rows, blocks, bytes], to rows of numbers, of any shape."""
 
-_AT_ONCE = 2**20  # Bytes that are put in order at once: what is between stays in a core's cache
+_AT_ONCE = 2**20  # Bytes of a file that are read at once: what is between stays in a core's cache
 
 _helpers = Helpers("dmlvk-unpack")
 _WORKERS = os.cpu_count() or 1
@@ -137,7 +137,8 @@ class UnreadNumbers:
             self._fill(start * self._width, rows)
             destination[...] = rows[before : before + destination.size]
             return
-        pieces = self._pieces(start, stop, max(1, _AT_ONCE // self._width))
+        of_row = math.prod(self._parts[0].blocks.shape[1:])  # a line of a cache is read for a few bytes of it, too
+        pieces = self._pieces(start, stop, max(1, _AT_ONCE // of_row))
         bounds = itertools.accumulate((len(piece.blocks) for piece in pieces), initial=0)
         lines = destination.reshape(-1, self._width)
         parts = [

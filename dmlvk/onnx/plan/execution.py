@@ -129,10 +129,11 @@ class Weights:
                 buffer.write(functools.partial(file.fill, array), array.nbytes, offset)
             else:
                 buffer.upload(stored(array), offset)
-            if file is not None:
-                file.release(array)
             self._bindings[memory_of(array)] = (array, BufferBinding(buffer, offset, size))
             offset += _aligned(size)
+        for array, _ in group:  # only now: several may be computed of the same pages
+            if (file := file_of(array)) is not None:
+                file.release(array)
 
 
 def _aligned(size: int) -> int:
