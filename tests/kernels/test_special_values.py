@@ -73,6 +73,18 @@ def test_a_fused_activation_has_its_special_values(operator: str, tmp_path: Path
     assert in_the_module(kernel_of(fused_desc(operator, ANY_VALUE)), tmp_path) == ["0"]
 
 
+def test_one_module_is_told_the_relation_and_the_sign() -> None:
+    """Of all comparisons of integers of a width there is one: what differs is what it is told."""
+    told: dict[str, set[int]] = {}
+    operators = ("EQUALS", "GREATER_THAN", "GREATER_THAN_OR_EQUAL", "LESS_THAN", "LESS_THAN_OR_EQUAL")
+    for operator, data_type in itertools.product(operators, (dml.INT16, dml.UINT16)):
+        operand, truths = dml.TensorDesc(data_type, (4, 6)), dml.TensorDesc(dml.UINT8, (4, 6))
+        made = OPERATORS[f"ELEMENT_WISE_LOGICAL_{operator}"]
+        desc = made(a_tensor=operand, b_tensor=operand, output_tensor=truths)
+        told.setdefault(kernel_of(desc).variant, set()).add(special_attribute(desc))
+    assert [len(values) for values in told.values()] == [2 * len(operators)]
+
+
 def test_values_count_as_they_are_in_float32() -> None:
     """What the shader cannot tell from a special value gives the same bits."""
     nearest, next_one = 1 + 2.0**-25, 1 + 2.0**-23
