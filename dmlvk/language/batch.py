@@ -380,8 +380,7 @@ class Batch:
         if self._sampler is None or self._sampler[0] != rows:
             self._sampler = rows, self._sampler_of(rows)
         sampler = self._sampler[1]
-        chosen = sampler.choice(logits, self._allowed(rows) if sampler.kind.is_masked else None)
-        found = {name: array.numpy() for name, array in chosen.items()}
+        found = sampler.choice(logits, self._allowed(rows) if sampler.kind.is_masked else None)
         sampler.note(found["token"][:, 0].tolist())
         return self._taken(rows, found)
 
@@ -418,7 +417,7 @@ class Batch:
             found = chain.choice()
         else:
             logits = self._caches.drafted_logits(slot.place, tokens, past)
-            found = {name: array.numpy() for name, array in sampler.choice(logits).items()}
+            found = sampler.choice(logits)
         chosen = found["token"][:, 0]
         right = next((place for place, guess in enumerate(guesses) if guess != chosen[place]), len(guesses))
         text.drafted = min(2 * count, _DRAFTED[-1]) if right >= len(drafted) else _FIRST_DRAFTED

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlvk.arrays.memory_pool import Storage
-from dmlvk.arrays.tensor_bytes import copy_elements
 from dmlvk.arrays.tensor_memory import TensorMemory
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.kernels.program import BindingKind
+from dmlvk.language.sampling import write_array
 from dmlvk.objects.binding import BufferBinding
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.recording import KernelTime
@@ -134,20 +134,12 @@ class StepChain:
         values |= {name: step.given[of_step] for of_step, name in self._counts.items()}
         for name, array in self._sets[0].items():
             if name in values:
-                self._write(array.storage, values[name])
+                write_array(self._engine, array.storage, values[name])
         for name, number in self._constant.items():
             memory = step.locations[BindingKind.INPUT, number]
             assert not isinstance(memory, TensorMemory)  # what the host writes has a buffer of the plan's own
             memory.buffer.upload(np.ascontiguousarray(step.given[name]).reshape(-1), memory.offset)
         self._submitted = self._read = 0
-
-    def _write(self, storage: Storage, values: npt.NDArray[np.generic]) -> None:
-        contents = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-
-        def fill(there: npt.NDArray[np.uint8]) -> None:
-            copy_elements(there[: contents.size], contents)
-
-        self._engine.write(storage.allocation, fill, keeps_contents=False)
 
     def submit(self) -> None:
         """Hands the next step to the device."""

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dmlvk import functions as F
+from dmlvk.arrays.tensor_bytes import copy_elements
 from dmlvk.datatypes import DataType, checked_data_type
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.graphs.builder import Graph
@@ -20,8 +21,10 @@ from dmlvk.support.recent import Recent
 
 if TYPE_CHECKING:
     from dmlvk.arrays.array import Array
+    from dmlvk.arrays.memory_pool import Storage
     from dmlvk.device import Device
     from dmlvk.graphs.compiled import CompiledGraph
+    from dmlvk.runtime.kompute import Engine
 
 _COUNTS = (64, 1024)
 """Among how many of the likeliest tokens one is chosen at random: by its top_k. What lies behind 1,024 of them has next
@@ -110,8 +113,17 @@ class Chooser:
     following: Mapping[str, str]  # which of the state an output is for the next step
 
 
+@dataclasses.dataclass
+class _Memory:
+    """Where a graph that chooses finds its inputs and puts its outputs: always the same place, for one recording."""
+
+    inputs: dict[str, Array]
+    outputs: dict[str, Array]
+    owner: object = None  # whose values stand in the inputs
+
+
 class Choices:
-    """The graphs that choose tokens on a device, by what they have to do.
+    """The graphs that choose tokens on a device, by what they have to do, for one choice at a time.
 
     Args:
         vocabulary: how many tokens there are.
@@ -120,6 +132,7 @@ class Choices:
     def __init__(self, device: Device, vocabulary: int, data_type: DataType) -> None:
         self.device, self.vocabulary, self._data_type = device, vocabulary, data_type
         self._graphs: Recent[Kind, CompiledGraph] = Recent(_MOST_GRAPHS)
+        self._memory: Recent[Kind, _Memory] = Recent(_MOST_GRAPHS)
 
     def graph(self, kind: Kind) -> CompiledGraph:
         """Reads ``logits`` and what :meth:`inputs` names; gives what :meth:`Sampler.choice` says."""
@@ -130,6 +143,17 @@ class Choices:
             return graph.compile(**outputs)
 
         return self._graphs.of(kind, made)
+
+    def memory(self, kind: Kind) -> _Memory:
+        """Of the graph of a kind."""
+
+        def made() -> _Memory:
+            tensors = {point.name: point.tensor for point in self.graph(kind).outputs}
+            outputs = {name: (each.sizes, each.data_type) for name, each in tensors.items() if each is not None}
+            both = self.inputs(kind), outputs
+            return _Memory(*({name: self.device.empty(*each) for name, each in of.items()} for of in both))
+
+        return self._memory.of(kind, made)
 
     def inputs(self, kind: Kind) -> dict[str, tuple[tuple[int, ...], DataType]]:
         """Shapes and types of what a choice reads besides the logits."""
@@ -270,7 +294,9 @@ class Sampler:
             chosen: how many of them were chosen; each took one step of the random numbers' counter.
         """
         self._chosen, self._step = list(chosen), 0
-        self._there: dict[str, Array] = {}
+        self._there: set[str] = (
+            set()
+        )  # inputs of the graph that stand in its memory, unless another sampler wrote there
         if self.kind.penalizes:
             self._seen.fill(0)  # an interrupt may have come behind a choice: that token never was in the text
             for row, text in zip(self._seen, texts, strict=True):
@@ -280,9 +306,9 @@ class Sampler:
         """The token that now stands behind each text, for the penalty of repetitions."""
         if self.kind.penalizes:
             self._seen[range(len(tokens)), list(tokens)] = 1
-            self._there.pop("seen", None)
+            self._there.discard("seen")
 
-    def choice(self, logits: Array, allowed: npt.NDArray[np.uint8] | None = None) -> dict[str, Array]:
+    def choice(self, logits: Array, allowed: npt.NDArray[np.uint8] | None = None) -> dict[str, npt.NDArray[np.generic]]:
         """The next token of each text, and what is told of it.
 
         Args:
@@ -290,26 +316,29 @@ class Sampler:
             allowed: of the same shape, where tokens may be forbidden: 0 for those that are.
 
         Returns:
-            On the device: ``token``, INT64 [texts, 1]. Where some are forced ``chosen``, what would have come. Where
+            ``token``, INT64 [texts, 1]. Where some are forced ``chosen``, what would have come. Where
             likelihoods are told, logarithms of probabilities without temperature, penalty and mask: ``own`` of the
             token, [texts, 1]; ``values`` and ``places`` of the 20 likeliest tokens. ``prints``, UINT32 [texts, 4].
         """
         if self._step == MOST_STEPS:
             self._chosen = [chosen + self._step for chosen in self._chosen]
-            self._step, self._there = 0, {}
-        needed = [name for name in self.choices.inputs(self.kind) if name not in ("step", "allowed")]
-        if any(name not in self._there for name in needed):
-            values = self.values
-            for name in needed:
-                if name not in self._there:
-                    self._there[name] = self.choices.device.array(values[name])
-        feed: dict[str, Any] = {"logits": logits, **self._there}
-        if self.kind.counts or self.kind.is_forced:
-            feed["step"] = np.array([[self._step]], np.uint32)
+            self._step, self._there = 0, set()
+        memory = self.choices.memory(self.kind)
+        if memory.owner is not self:
+            memory.owner, self._there = self, set()
+        values: dict[str, npt.NDArray[np.generic]] = {"step": np.array([[self._step]], np.uint32)}
+        if not self._there >= memory.inputs.keys() - {"step", "allowed"}:
+            values |= self.values
         if allowed is not None:
-            feed["allowed"] = allowed
+            values["allowed"] = allowed
+        for name, array in memory.inputs.items():
+            if name not in self._there:
+                write_array(self.choices.device.engine, array.storage, values[name])
+        self._there |= memory.inputs.keys() - {"step", "allowed"}
         self._step += 1
-        return dict(self.choices.device.run(self.choices.graph(self.kind), feed, keep=True))
+        feed = {"logits": logits, **memory.inputs}
+        made = self.choices.device.run(self.choices.graph(self.kind), feed, keep=True, out=memory.outputs)
+        return {name: array.numpy() for name, array in made.items()}
 
     @property
     def values(self) -> dict[str, npt.NDArray[np.generic]]:
@@ -334,6 +363,16 @@ class Sampler:
 
     def _column(self, name: str) -> npt.NDArray[np.float32]:
         return np.array([[getattr(sampling, name)] for sampling in self._samplings], np.float32)
+
+
+def write_array(engine: Engine, storage: Storage, values: npt.NDArray[np.generic]) -> None:
+    """New elements of an array from its first one on, in its own memory; what else stands there is lost."""
+    contents = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+
+    def fill(there: npt.NDArray[np.uint8]) -> None:
+        copy_elements(there[: contents.size], contents)
+
+    engine.write(storage.allocation, fill, keeps_contents=False)
 
 
 def random_points(seeds: Sequence[int], chosen: Sequence[int], count: int) -> npt.NDArray[np.float32]:
