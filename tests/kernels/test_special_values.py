@@ -79,8 +79,8 @@ def test_one_module_is_told_the_relation_and_the_sign() -> None:
     operators = ("EQUALS", "GREATER_THAN", "GREATER_THAN_OR_EQUAL", "LESS_THAN", "LESS_THAN_OR_EQUAL")
     for operator, data_type in itertools.product(operators, (dml.INT16, dml.UINT16)):
         operand, truths = dml.TensorDesc(data_type, (4, 6)), dml.TensorDesc(dml.UINT8, (4, 6))
-        made = OPERATORS[f"ELEMENT_WISE_LOGICAL_{operator}"]
-        desc = made(a_tensor=operand, b_tensor=operand, output_tensor=truths)
+        name = f"ELEMENT_WISE_LOGICAL_{operator}"
+        desc = dml.operator_desc(name, ATensor=operand, BTensor=operand, OutputTensor=truths)
         told.setdefault(kernel_of(desc).variant, set()).add(special_attribute(desc))
     assert [len(values) for values in told.values()] == [2 * len(operators)]
 
