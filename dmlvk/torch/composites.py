@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from dmlvk.torch.linear_algebra import LINEAR
 from dmlvk.torch.singular import SINGULAR, SINGULAR_OWN
@@ -283,8 +284,10 @@ def _quantiles(
 ) -> torch.Tensor:
     """PyTorch's own takes FLOAT64 on the way."""
     shares = q.tolist() if isinstance(q, torch.Tensor) else q
-    with contextlib.suppress(NotImplementedError):  # PyTorch refuses what it does not like
-        torch.quantile(_shaped(x), _shaped(q) if isinstance(q, torch.Tensor) else q, dim, interpolation=interpolation)
+    if forward_ad._current_level < 0:  # in which PyTorch's own fails without elements
+        with contextlib.suppress(NotImplementedError):  # PyTorch refuses what it does not like
+            shape = _shaped(q) if isinstance(q, torch.Tensor) else q
+            torch.quantile(_shaped(x), shape, dim, interpolation=interpolation)
     dim = dim if x.dim() else None
     rows = (x.flatten() if dim is None else x.movedim(dim, -1)).sort(-1).values
     is_nan = torch.isnan(rows)

@@ -122,6 +122,27 @@ def test_forward_derivatives_are_those_of_the_cpu(strict: str) -> None:
     torch.testing.assert_close(cubes.cpu(), torch.diag(6 * x[0]), atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x.t() * 2,
+        lambda x: torch.diagonal_copy(x[1:, :3]),
+        lambda x: torch.linalg.cholesky(x @ x.T + 5 * torch.eye(3, device=x.device)),
+        lambda x: torch.quantile(x, 0.3, 1),
+        lambda x: torch.empty_like(x).copy_(x)[:, 1:3].exp().mul_(2),
+    ],
+)
+def test_forward_derivatives_lie_as_what_they_are_of(strict: str, call: Callable[[Any], Any]) -> None:
+    x, along = torch.randn(3, 4), torch.randn(4, 3)
+    found = []
+    for where in (strict, "cpu"):
+        with torch.autograd.forward_ad.dual_level():
+            # whose derivative lies by other strides
+            made = call(torch.autograd.forward_ad.make_dual(x.to(where), along.to(where).t()))
+            found.append([one.cpu() for one in torch.autograd.forward_ad.unpack_dual(made)])
+    torch.testing.assert_close(*found, atol=1e-4, rtol=1e-4)
+
+
 _LISTS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "add": (lambda x, y: torch._foreach_add(x, y, alpha=0.3), lambda a, b: a.add(b, alpha=0.3)),
     "sub": (lambda x, y: torch._foreach_sub(x, 3), lambda a, b: a - 3),

@@ -187,6 +187,20 @@ def _has_same_shape(x: torch.Tensor, other: torch.Tensor) -> bool:
     return x.shape == other.shape
 
 
+@_special("_has_same_storage_numel")
+def _has_as_much_memory(x: torch.Tensor, other: torch.Tensor) -> bool:
+    """Which forward derivatives ask for: they lie as what they are of does."""
+    return x.untyped_storage().nbytes() * other.itemsize == other.untyped_storage().nbytes() * x.itemsize
+
+
+@_special("_new_zeros_with_same_feature_meta")
+def _zeros_that_lie_as(x: torch.Tensor, other: torch.Tensor, *, self_num_batch_dims: int = 0) -> torch.Tensor:
+    """Zeros of memory as another tensor has it; a batch of them, of so many axes of ``x``."""
+    batch, count = x.shape[:self_num_batch_dims], other.untyped_storage().nbytes() // other.itemsize
+    zeros = x.new_zeros((*batch, count))
+    return zeros.as_strided((*batch, *other.shape), (*zeros.stride()[:-1], *other.stride()), other.storage_offset())
+
+
 @_special("as_strided")
 def _as_strided(
     x: torch.Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
