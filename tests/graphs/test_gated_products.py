@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -47,5 +49,8 @@ def test_what_is_no_such_gate_or_is_shown_is_computed_apart(
     computes_as_gpu(monkeypatch, device, registers=256)
     graph = dml.Graph(device)
     gate, up = Product(1, 96, 40, is_gated=True).products(graph)
-    outputs = {"y": F.activation_swish(gate, sigmoid_input_scale=scale) * up, **({"gate": gate} if is_shown else {})}
+    outputs: dict[str, Any] = {
+        "y": F.activation_swish(gate, sigmoid_input_scale=scale) * up,
+        **({"gate": gate} if is_shown else {}),
+    }
     assert not any(".gated" in variant for variant in variants_of(graph.compile(**outputs)))

@@ -43,7 +43,7 @@ class Case:
     is_gated: bool = False
 
     def run(self, device: dml.Device, inputs: dict[str, Array]) -> tuple[Array, list[str]]:
-        packing = {"bits": self.bits, "block_size": self.block}
+        packing: dict[str, Any] = {"bits": self.bits, "block_size": self.block}
         graph = of_rows_and_blocks(device, inputs, (self.columns, self.terms), **packing)
         return device.run(graph, inputs)["y"], variants_of(graph)
 

@@ -109,6 +109,11 @@ def variants() -> Iterator[ShaderVariant]:
                     yield ShaderVariant(name, "patterns/composed/attention_tiles.comp", given)
 
 
+def _shared_bytes(rows: int, elements: int) -> int:
+    """Of ``shaders/patterns/composed/attention_tiles.comp``: keys or shares, queries, a chain's values, and peaks."""
+    return 8704 + 64 * (rows + 4) + 128 * elements + 4 * rows
+
+
 class CachedAttentionLowering(CacheOperands):
     def program(self) -> Program:
         buffers = _MOST_BUFFERS + len(self.scales)
@@ -181,9 +186,10 @@ class CachedAttentionLowering(CacheOperands):
         tiled = next((size for size in _TILE_ELEMENTS if size >= self.value_size), None)
         if self.tokens > _FEW_TOKENS and tiled is not None and not self.target.is_cpu:
             rows = next(rows for rows in _TILE_ROWS if rows * _REGISTERS_OF_TILE_ROW <= self.target.registers)
-            tiles = self.batch * self.key_heads * -(-self.group * self.tokens // rows)
-            self._attend(f"{self.of_caches('tiles')}.{rows}x{tiled}", tiles, {}, (), query, row, output, "results")
-            return
+            if _shared_bytes(rows, tiled) <= self.target.shared_memory:
+                tiles = self.batch * self.key_heads * -(-self.group * self.tokens // rows)
+                self._attend(f"{self.of_caches('tiles')}.{rows}x{tiled}", tiles, {}, (), query, row, output, "results")
+                return
         tile = self._tile()
         name = f"{self.of_caches(self._kind_of_segments)}.{tile}"
         tiles = self.batch * self.key_heads * -(-self.group * self.tokens // tile)
