@@ -200,11 +200,12 @@ def test_a_written_out_form_is_joined_and_right(any_device: dml.Device, name: st
     assert not models.on_host(session)
 
 
+@pytest.mark.parametrize("version", [12, 17])  # along all axes from one on, and along one
 @pytest.mark.parametrize(("axis", "wanted"), [(3, {"Attention"}), (2, set())])
-def test_a_softmax_of_old_models_goes_along_all_axes_from_one_on(
-    any_device: dml.Device, axis: int, wanted: set[str]
+def test_attention_may_name_the_axis_of_its_softmax(
+    any_device: dml.Device, version: int, axis: int, wanted: set[str]
 ) -> None:
-    form = Form(12)
+    form = Form(version)
     x = np.random.default_rng(1).standard_normal((2, 3, 6, 24)).astype(np.float32)
     model = form.model({"x": x}, attention(form, axis=axis))
     session = ort.InferenceSession(model, device=any_device)

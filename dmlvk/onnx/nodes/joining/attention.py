@@ -25,7 +25,7 @@ def attention(nodes: Nodes, step: Step) -> Joined | None:
     if softmax is None:
         return None
     axis = attribute(softmax, "axis", -1 if softmax.version >= 13 else 1)
-    if axis != -1 and (softmax.version >= 13 or axis < 2):
+    if axis < 2 and axis != -1:  # what is not the last one of so many is refused when sizes are known
         return None
     body.append(softmax)
     windows = _windows(nodes, softmax.proto.input[0], body)
