@@ -110,7 +110,5 @@ def host_shape(step: Step, inputs: Sequence[Value | None]) -> tuple[Any, ...] | 
 
 
 def _plain(value: Value | None) -> list[int] | None:
-    if not isinstance(value, Known) or not isinstance(value.value, np.ndarray) or value.value.dtype.kind not in "iuf":
-        return None
-    is_whole = value.value.dtype.kind != "f" or bool((value.value == np.trunc(value.value)).all())
-    return [int(number) for number in value.value.reshape(-1)] if is_whole else None
+    is_plain = isinstance(value, Known) and isinstance(value.value, np.ndarray) and value.value.dtype.kind in "iu"
+    return [int(number) for number in value.value.reshape(-1)] if is_plain and isinstance(value, Known) else None

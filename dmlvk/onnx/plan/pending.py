@@ -58,14 +58,6 @@ class Pending:
         waited = [step for step in self.waiting[looked_at:] if step.index not in done]
         return Pending((*waiting, *waited), self._queue, begin, ahead)
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Pending) or self._queue is not other._queue:
-            return False
-        mine, others = ((of._begin, of._done, [step.index for step in of.waiting]) for of in (self, other))
-        return mine == others
-
-    __hash__ = object.__hash__
-
     def __len__(self) -> int:
         return len(self.waiting) + len(self._queue.steps) - self._begin - len(self._done)
 

@@ -54,13 +54,6 @@ class RoundPlan:
     contents: dict[str, Array]  # the contents of inputs that were looked at: the plan holds for these only
     placements: dict[int, Placement]  # where each node is computed, by its index in the model
 
-    def leaves_the_same_as(self, other: RoundPlan) -> bool:
-        """Whether the rounds behind it can be those behind another one: the same nodes, of which the same is known."""
-        if self.rest != other.rest or self.derived.keys() != other.derived.keys():
-            return False
-        known, others = ({n: a for n, a in of.known.items() if self.rest.reads(n)} for of in (self, other))
-        return known.keys() == others.keys() and all(_same(array, others[name]) for name, array in known.items())
-
 
 class NotPlannedError(Exception):
     """There is no plan of the kind that is asked for, but there is one of another; the message says why."""
@@ -118,13 +111,6 @@ def viewed(array: Array, tensor: Tensor) -> Array:
         return np.lib.stride_tricks.as_strided(flat, tensor.shape, [step * flat.itemsize for step in tensor.strides])
     typed = flat.view(NUMPY_TYPES[tensor.element])
     return np.lib.stride_tricks.as_strided(typed, tensor.shape, [step * typed.itemsize for step in tensor.strides])
-
-
-def _same(a: Any, b: Any) -> bool:
-    if a is b:
-        return True
-    are_arrays = isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.dtype.kind != "O"
-    return are_arrays and a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
 def readers_of(model: OnnxModel) -> dict[str, list[Step | None]]:

@@ -24,7 +24,6 @@ from dmlvk.onnx.nodes.operators.activation import fused_activation_of
 from dmlvk.onnx.nodes.translation import Node, translation_of
 from dmlvk.onnx.nodes.values import (
     DATA_TYPES,
-    NUMPY_TYPES,
     Array,
     Awaited,
     Derived,
@@ -271,14 +270,11 @@ class RoundValues:
     def _shapes_of_host(self, step: Step, inputs: Sequence[Value | None]) -> list[Inferred | None]:
         """Types and shapes of what the host computes of sizes: those that the device's results would have."""
         found = self._inferred(step, inputs)
-        before = [self._before_cast(value) for value in inputs]
-        if not any(map(has_open_sizes, before)):
+        if not any(map(has_open_sizes, inputs)):
             return found
-        alone = host_shape(step, before)
+        alone = host_shape(step, inputs)
         if alone is not None:
-            element = next((value.element for value in inputs if isinstance(value, Tensor)), None)
-            elements = [element if each is None else each[0] for each in found]
-            return [None if each is None else (each, alone) for each in elements]
+            return [None if each is None else (each[0], alone) for each in found]
         translation = translation_of(step.domain, step.proto.op_type, step.version)
         mark, ranges = self._assembly.mark(), dict(self._assembly.ranges)
         try:
@@ -299,18 +295,6 @@ class RoundValues:
         for value in inputs:
             fix(value, f"the host computes {step.proto.op_type} of sizes")
         return found
-
-    def _before_cast(self, value: Value | None) -> Value | None:
-        """A value, or the integers that follow from sizes and were cast to it, exactly: exporters count in FLOAT."""
-        if not isinstance(value, Tensor) or value.source.name not in self._of_host:
-            return value
-        casts = (step for step in self._prelude if value.source.name in step.proto.output)
-        source = next((self._value(step.proto.input[0]) for step in casts if step.proto.op_type == "Cast"), None)
-        dtype = NUMPY_TYPES[value.element]
-        if not isinstance(source, Derived) or dtype.kind != "f":
-            return value
-        most = 2 ** np.finfo(dtype).nmant
-        return source if all(-most < number < most for number in source.numbers.reshape(-1)) else value
 
     def _unused(self, step: Step) -> list[str]:
         """The outputs of a node of the model that nothing reads; of a function's body none is known to be such."""

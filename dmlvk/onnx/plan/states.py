@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dmlvk.onnx.decoding.caches import Cache
-from dmlvk.onnx.nodes.values import Array, element_of
+from dmlvk.onnx.nodes.values import element_of
 from dmlvk.onnx.plan.execution import DeviceValue, Resident
 from dmlvk.onnx.plan.pending import Pending
 from dmlvk.onnx.plan.round_plans import Live
@@ -27,7 +27,6 @@ class State:
         self._instead = {name: value for name, value in arrays.items() if name in known}
         self.known = collections.ChainMap[str, Any]({}, known)  # type: ignore[arg-type]  # the second one is only read
         self.values: dict[str, Any] = {}
-        self.numbers: dict[str, Array] = {}  # integers among what is known that follow from open sizes
         self.kept_bytes = 0
         for name, value in arrays.items():
             self.add(name, value)
@@ -39,21 +38,9 @@ class State:
         else:
             self.values[name] = value
 
-    def add_of_sizes(self, arrays: Mapping[str, Array], derived: Collection[str]) -> None:
-        """Notes what the host has computed of open sizes.
-
-        Args:
-            derived: the names of integers of which a plan for open sizes knows how they follow.
-        """
-        for name, array in arrays.items():
-            if name in derived:
-                self.known[name] = self.numbers[name] = array
-            else:
-                self.add(name, array)
-
     def drop(self, shown: Collection[str], pending: Pending) -> None:
         """Lets go of what is neither shown nor read by nodes that are not computed yet, nor given for a constant."""
-        for values in (self.values, self.known.maps[0], self.numbers):
+        for values in (self.values, self.known.maps[0]):
             for name in [name for name in values if not (name in shown or name in self._instead)]:
                 if not pending.reads(name):
                     del values[name]
@@ -100,16 +87,12 @@ class State:
 
     def key(self) -> tuple[object, ...]:
         """What a plan depends on, besides contents that are looked at."""
+        empty = tuple((name, self.known[name].shape) for name in self.known.maps[0] if _is_empty(self.known[name]))
         live = tuple(
             (name, live.element, live.shape) for name, live in ((name, _live(v)) for name, v in self.values.items())
         )
-        numbers = tuple((name, array.tobytes()) for name, array in self.numbers.items())
-        return (*self.key_of_known(), live, numbers)
-
-    def key_of_known(self) -> tuple[object, ...]:
-        """What a plan depends on of what is known, but for integers that follow from open sizes."""
-        empty = tuple((name, self.known[name].shape) for name in self.known.maps[0] if _is_empty(self.known[name]))
-        return empty, tuple((name, np.asarray(value).tobytes()) for name, value in self._instead.items())
+        instead = tuple((name, np.asarray(value).tobytes()) for name, value in self._instead.items())
+        return (empty, live, instead)
 
 
 def _is_empty(value: Any) -> bool:
