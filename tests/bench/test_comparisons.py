@@ -113,7 +113,7 @@ def test_small_work(
     assert names[:2] == ["one small operator, submitted and waited for", "one of 1000 dependent small operators"]
     assert ("PyTorch, one of 1000 dependent small operators" in names) == has_torch
     assert (torch.most_dependent >= 999) == has_torch
-    assert len(set(names)) == len(names) == (15 if has_torch else 10)
+    assert len(set(names)) == len(names) == (16 if has_torch else 11)
     assert all(each["seconds"] > 0 for each in found["results"])
     printed = capsys.readouterr().out
     assert all(f"  {name} " in printed for name in names)

@@ -65,6 +65,25 @@ def test_nothing_is_compiled_for_a_new_size(device: dml.Device) -> None:
     assert len(set(compiled[1:])) == 1, compiled
 
 
+@pytest.mark.parametrize("is_first_alone", [True, False])
+def test_a_shape_among_the_inputs_is_looked_at_in_each_run(any_device: dml.Device, is_first_alone: bool) -> None:
+    """However often others came before, and whether what it reshapes has a size that varies."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", 6])
+    shape = helper.make_tensor_value_info("shape", TensorProto.INT64, [2])
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    nodes = [helper.make_node("Abs", ["x"], ["a"]), helper.make_node("Reshape", ["a", "shape"], ["y"])]
+    graph = helper.make_graph(nodes, "reshaped", [x, shape], [result])
+    opset = [helper.make_opsetid("", 17)]
+    session = ort.InferenceSession(helper.make_model(graph, opset_imports=opset).SerializeToString(), device=any_device)
+    for rows in (2, 2, 3) if is_first_alone else (2, 3, 4):
+        values = np.arange(6 * rows, dtype=np.float32).reshape(rows, 6)
+        for sizes in ((3, -1), (-1, 2), (6, -1), (1, -1), (-1, 3), (3, -1)):
+            (found,) = session.run(None, {"x": values, "shape": np.array(sizes, np.int64)})
+            np.testing.assert_array_equal(found, values.reshape(sizes))
+        with pytest.raises(dml.DmlError):
+            session.run(None, {"x": values, "shape": np.array([5, 7], np.int64)})
+
+
 def test_a_loss_of_track_makes_a_plan_for_one_size_and_never_a_wrong_result(
     device: dml.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:

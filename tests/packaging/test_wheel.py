@@ -198,7 +198,7 @@ def test_wheel_contains_the_whole_shader_library(wheel: Path, tmp_path: Path) ->
     assert {Path(name).suffix for name in packed} == {".pack", ".json"}
     library = PackedLibrary(tmp_path / "dmlvk/kernels/spirv")
     known = read_facts(tmp_path / "dmlvk/kernels/spirv")
-    assert len(known) > 700 and all(key == library.key(name) for name, (key, _) in known.items())
+    assert len(known) > 500 and all(key == library.key(name) for name, (key, _) in known.items())
     assert set(library.names()) == wanted
     for name in sorted(wanted)[::50]:
         assert library.read(name) == library_of_the_checkout.load(name)
