@@ -87,7 +87,7 @@ class ModelFolder:
     sampling: Sampling
     special_tokens: Mapping[str, str]
     chat_template: str
-    unread: Mapping[str, npt.NDArray[Any]] = dataclasses.field(default_factory=dict, repr=False)
+    unread: Mapping[str, npt.NDArray[Any]] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
     def has_caches(self, layer: int) -> bool:
         """Whether a layer has some of its own, or a state."""

@@ -122,8 +122,8 @@ def _six_bits(data: Numbers, place: int) -> Numbers:
     """The scales, at 0, or the minima, at 4: four, and four whose highest bits stand above those of the first."""
     first, second = (np.ascontiguousarray(data[..., at : at + 4]).view("<u4") for at in (4 + place, 12))
     low = second >> np.uint32(place) & np.uint32(0x0F0F0F0F)
-    made: Numbers = np.concatenate([first & np.uint32(0x3F3F3F3F), low | first >> 2 & np.uint32(0x30303030)], axis=-1)
-    return made.view(np.uint8)
+    words: Numbers = np.concatenate([first & np.uint32(0x3F3F3F3F), low | first >> 2 & np.uint32(0x30303030)], axis=-1)
+    return words.view(np.uint8)
 
 
 def _of_q2_k(data: Numbers) -> Mapping[str, Any]:

@@ -79,7 +79,7 @@ class GgufFile:
         """The bytes of a tensor, [rows, bytes of a row].
 
         Raises:
-            ModelFileError: they are not all there, or its rows are no whole blocks.
+            ModelFileError: they are not all there, its rows are no whole blocks, or somebody has written to the file.
             UnsupportedError: its type is none of those that are read.
         """
         if tensor.kind not in BLOCKS:
@@ -95,6 +95,8 @@ class GgufFile:
             )
         if start + size > self._size:
             raise self._fault(f"{tensor.name} ends at byte {start + size} of {self._size}")
+        if not self._contents.is_as_it_was:  # of one that was cut nothing can be looked at behind its end
+            raise ModelFileError(f"{self.path}: was written to while it was read")
         return self._contents.array(np.uint8, start, (rows, size // rows))
 
     def _read_header(self) -> None:
@@ -164,20 +166,20 @@ class GgufFile:
     def _texts(self, count: int) -> list[str]:
         """Texts, one behind the other: vocabularies have hundreds of thousands."""
         contents, length_of, size, place = self._contents, struct.Struct("<Q").unpack_from, self._size, self._place
-        made = []
+        texts = []
         try:
             for _ in range(count):
                 (length,) = length_of(contents, place)
                 place += 8 + length
                 if place > size:
                     raise self._fault(f"a text of {length} bytes")
-                made.append(contents[place - length : place].decode())
+                texts.append(contents[place - length : place].decode())
         except UnicodeDecodeError as error:
             raise self._fault(f"a text that is no UTF-8: {error}") from error
         except struct.error as error:
             raise self._fault(f"8 bytes are wanted where {size - place} are left") from error
         self._place = place
-        return made
+        return texts
 
     @property
     def _left(self) -> int:

@@ -147,13 +147,13 @@ class Choices:
     def memory(self, kind: Kind) -> _Memory:
         """Of the graph of a kind."""
 
-        def made() -> _Memory:
+        def new_memory() -> _Memory:
             tensors = {point.name: point.tensor for point in self.graph(kind).outputs}
             outputs = {name: (each.sizes, each.data_type) for name, each in tensors.items() if each is not None}
             both = self.inputs(kind), outputs
             return _Memory(*({name: self.device.empty(*each) for name, each in of.items()} for of in both))
 
-        return self._memory.of(kind, made)
+        return self._memory.of(kind, new_memory)
 
     def inputs(self, kind: Kind) -> dict[str, tuple[tuple[int, ...], DataType]]:
         """Shapes and types of what a choice reads besides the logits."""
@@ -294,9 +294,8 @@ class Sampler:
             chosen: how many of them were chosen; each took one step of the random numbers' counter.
         """
         self._chosen, self._step = list(chosen), 0
-        self._there: set[str] = (
-            set()
-        )  # inputs of the graph that stand in its memory, unless another sampler wrote there
+        # inputs of the graph that stand in its memory, unless another sampler wrote there
+        self._there: set[str] = set()
         if self.kind.penalizes:
             self._seen.fill(0)  # an interrupt may have come behind a choice: that token never was in the text
             for row, text in zip(self._seen, texts, strict=True):
@@ -325,7 +324,8 @@ class Sampler:
             self._step, self._there = 0, set()
         memory = self.choices.memory(self.kind)
         if memory.owner is not self:
-            memory.owner, self._there = self, set()
+            self._there = set()  # first: an interrupt may come in between
+            memory.owner = self
         values: dict[str, npt.NDArray[np.generic]] = {"step": np.array([[self._step]], np.uint32)}
         if not self._there >= memory.inputs.keys() - {"step", "allowed"}:
             values |= self.values
@@ -337,8 +337,8 @@ class Sampler:
         self._there |= memory.inputs.keys() - {"step", "allowed"}
         self._step += 1
         feed = {"logits": logits, **memory.inputs}
-        made = self.choices.device.run(self.choices.graph(self.kind), feed, keep=True, out=memory.outputs)
-        return {name: array.numpy() for name, array in made.items()}
+        outputs = self.choices.device.run(self.choices.graph(self.kind), feed, keep=True, out=memory.outputs)
+        return {name: array.numpy() for name, array in outputs.items()}
 
     @property
     def values(self) -> dict[str, npt.NDArray[np.generic]]:

@@ -94,9 +94,9 @@ class UnreadNumbers:
         return np.asarray(self)[key]
 
     def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        made = np.empty(self.shape, self.dtype)
-        self._fill(0, made.reshape(-1).view(np.uint8))
-        return made if dtype is None else made.astype(dtype)
+        array = np.empty(self.shape, self.dtype)
+        self._fill(0, array.reshape(-1).view(np.uint8))
+        return array if dtype is None else array.astype(dtype)
 
     def addresses(self) -> npt.NDArray[Any]:
         """An array whose contents are read when they are wanted (:class:`DerivedContents`)."""
@@ -121,12 +121,12 @@ class UnreadNumbers:
 
     def _pieces(self, start: int, stop: int, most: int) -> Sequence[_Rows]:
         """Rows from one to another, in pieces of so many at most."""
-        made, first = [], 0
+        pieces, first = [], 0
         for part in self._parts:
             begin, end = max(start - first, 0), min(stop - first, len(part.blocks))
-            made += [part._replace(blocks=part.blocks[at : min(at + most, end)]) for at in range(begin, end, most)]
+            pieces += [part._replace(blocks=part.blocks[at : min(at + most, end)]) for at in range(begin, end, most)]
             first += len(part.blocks)
-        return made
+        return pieces
 
     def _fill(self, begin: int, destination: Bytes) -> None:
         """Writes bytes from one on, with all cores."""
@@ -151,16 +151,16 @@ class UnreadNumbers:
 def _write(piece: _Rows, rows: Bytes) -> None:
     first = 0
     for order in piece.orders:
-        made = np.ascontiguousarray(order(piece.blocks)).reshape(len(rows), -1).view(np.uint8)
-        rows[:, first : first + made.shape[1]] = made
-        first += made.shape[1]
+        numbers = np.ascontiguousarray(order(piece.blocks)).reshape(len(rows), -1).view(np.uint8)
+        rows[:, first : first + numbers.shape[1]] = numbers
+        first += numbers.shape[1]
 
 
 def _in_turn(first: Order, second: Order, blocks: Bytes) -> npt.NDArray[Any]:
     ones, others = (order(blocks).reshape(len(blocks), -1) for order in (first, second))
-    made = np.empty((*ones.shape, 2), ones.dtype)
-    made[..., 0], made[..., 1] = ones, others
-    return made
+    pairs = np.empty((*ones.shape, 2), ones.dtype)
+    pairs[..., 0], pairs[..., 1] = ones, others
+    return pairs
 
 
 def _converted(order: Order, dtype: npt.DTypeLike, blocks: Bytes) -> npt.NDArray[Any]:
@@ -183,7 +183,7 @@ def planes(data: Bytes, bits: int, group: int) -> Bytes:
     mask = word.type(sum((2**bits - 1) << 8 * place for place in range(count)))
     # each byte's bits times a power of two of its own meet in the highest byte, where no two overlap
     factor = word.type(sum(1 << (top + (bits - 8) * place) for place in range(count)))
-    made = np.empty((words.size * count // group, count, group // count), np.uint8)
+    out = np.empty((words.size * count // group, count, group // count), np.uint8)
     unit = np.dtype(f"V{group // count}")  # so that NumPy copies that many bytes at a time
     each, joined = np.empty_like(words), np.empty(words.size, np.uint8)
     for place in range(count):
@@ -192,5 +192,5 @@ def planes(data: Bytes, bits: int, group: int) -> Bytes:
         np.multiply(each, factor, out=each)
         np.right_shift(each, word.type(top), out=each)
         np.copyto(joined, each, casting="unsafe")
-        made.view(unit)[:, place, 0] = joined.view(unit)
-    return made.reshape(len(data), -1)
+        out.view(unit)[:, place, 0] = joined.view(unit)
+    return out.reshape(len(data), -1)

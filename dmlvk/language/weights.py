@@ -254,8 +254,8 @@ def _in_turn(first: Numbers | UnreadNumbers, second: Numbers | UnreadNumbers) ->
     if isinstance(first, UnreadNumbers) and isinstance(second, UnreadNumbers):
         return first.in_turn(second)
     ones = np.asarray(first)
-    made: Numbers = np.stack([ones, np.asarray(second).reshape(ones.shape)], axis=-1).reshape(len(ones), -1)
-    return made
+    pairs: Numbers = np.stack([ones, np.asarray(second).reshape(ones.shape)], axis=-1).reshape(len(ones), -1)
+    return pairs
 
 
 def packed(numbers: Numbers, bits: int) -> Numbers:

@@ -294,7 +294,8 @@ class Part:
         self._read.add(name)
         self._memory.traffic.to_host += size
         array = value.array() if isinstance(value, (Resident, DeviceValue)) else value
-        ctypes.memmove(address, np.ascontiguousarray(stored(array)).ctypes.data, size)
+        contents = np.ascontiguousarray(stored(array))  # kept until it is copied
+        ctypes.memmove(address, contents.ctypes.data, size)
         return None
 
     def _lend(self, name: str, address: int, value: Resident) -> Content | None:

@@ -94,12 +94,12 @@ class DerivedContents(mmap.mmap):
         """An array of bytes whose contents are computed of files."""
         size = int(np.prod(shape, dtype=np.int64))
         if os.name == "nt":
-            made = cls(-1, size, access=mmap.ACCESS_READ)
+            mapping = cls(-1, size, access=mmap.ACCESS_READ)
         else:
-            made = cls(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ)
-        made._files, made._fill = files, fill
-        flat = np.frombuffer(made, np.uint8)
-        made._address = _address(flat)
+            mapping = cls(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ)
+        mapping._files, mapping._fill = files, fill
+        flat = np.frombuffer(mapping, np.uint8)
+        mapping._address = _address(flat)
         return flat.reshape(shape)
 
     @property
@@ -124,9 +124,9 @@ class DerivedContents(mmap.mmap):
     def contents(self, array: Array) -> Array:
         """What any view of these addresses has, in memory of its own."""
         if array.flags.c_contiguous:
-            made = np.empty(array.nbytes, np.uint8)
-            self.fill(array, made)
-            return made.view(array.dtype).reshape(array.shape)
+            flat = np.empty(array.nbytes, np.uint8)
+            self.fill(array, flat)
+            return flat.view(array.dtype).reshape(array.shape)
         whole = self.contents(np.frombuffer(self, np.uint8))
         return np.ndarray(array.shape, array.dtype, whole.data, _address(array) - self._address, array.strides)
 

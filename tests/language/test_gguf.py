@@ -528,6 +528,15 @@ def test_numbers_that_stay_in_the_file_are_read_by_all_views(tmp_path: Path, kin
         check_unchanged([array])
 
 
+def test_a_file_that_is_cut_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_packed(tmp_path / "model.gguf", monkeypatch, "Q4_K")
+    source = GgufSource.opened(tmp_path / "model.gguf")
+    decoder = decoder_of(source)
+    os.truncate(tmp_path / "model.gguf", 2**12)
+    with pytest.raises(dml.ModelFileError, match="was written to while it was read"):
+        DecoderGraph(source, decoder, io.BytesIO()).model()
+
+
 def test_numbers_of_a_file_are_not_written_to_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_packed(tmp_path / "model.gguf", monkeypatch, "Q4_K")
     with opened_folder(tmp_path / "model.gguf") as folder:

@@ -159,7 +159,7 @@ class SessionOptions:
 
         Args:
             name: of an initializer; a model that has no such one does without.
-            value: of its type and shape; copied when a session is made, but for what lies in a mapped file.
+            value: of its type and shape; copied when a session is made.
         """
         self._initializers[str(name)] = value
 
@@ -179,7 +179,10 @@ class SessionOptions:
 
     @property
     def given_initializers(self) -> dict[str, npt.NDArray[Any]]:
-        """What :meth:`add_initializer` was given, by name; copies but for what lies in a mapped file. dmlvk's own."""
+        """Copies of what :meth:`add_initializer` was given, by name, but for what lies in files that dmlvk has mapped.
+
+        dmlvk's own.
+        """
         numbers = {
             name: value if isinstance(value, np.ndarray) or not hasattr(value, "numpy") else value.numpy()
             for name, value in self._initializers.items()
