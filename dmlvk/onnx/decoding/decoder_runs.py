@@ -196,7 +196,7 @@ class Decoding:
                 columns = counted[name].shape[-1]
                 width = rounded_rows(columns) if cache.pair.keeps_window else cache.shape[2]
                 widths[name] = max(widths[name], columns, width)
-        known = {name: np.asarray(counted[name]) for name in sorted(self._conditions)}
+        known = {name: np.array(counted[name]) for name in sorted(self._conditions)}  # inputs' memory may be used again
         return DecoderRun({**self._made(arrays, counted, widths), **own}, counted, tuple(caches), widths, known)
 
     def _check_total(self, pair: CachePair, total: int, arrays: Mapping[str, Any]) -> None:
