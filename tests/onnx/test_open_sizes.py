@@ -204,6 +204,68 @@ def test_results_that_are_sizes_follow_them(device: dml.Device) -> None:
     assert _is_open(session)
 
 
+@pytest.mark.parametrize("is_inside", [False, True])
+def test_what_the_host_computes_of_sizes_may_be_written_to_by_the_caller(device: dml.Device, is_inside: bool) -> None:
+    nodes = (
+        "zero = Constant <value_int = 0> ()  one = Constant <value_int = 1> ()  count = Size (x)"
+        " range = Range (zero, count, one)  places = Cast <to = 1> (range)  y = Add (x, places)"
+    )
+    inputs, outputs = {"x": ["n"]}, ["range", "places", "y"]
+    proto = model(nodes, inputs, outputs)
+    if is_inside:
+        graph = onnx.GraphProto(name="inside", node=proto.graph.node, output=proto.graph.output)
+        choice = helper.make_node("If", ["yes"], [f"{name} of it" for name in outputs])
+        choice.attribute.extend(helper.make_attribute(name, graph) for name in ("then_branch", "else_branch"))
+        proto = model([choice], inputs | {"yes": (TensorProto.BOOL, [])}, choice.output)
+    session = ort.InferenceSession(proto, device=device)
+    for count in (5, 5, 5, 6, 5):
+        feed = {"x": np.ones(count, np.float32), "yes": np.array(True)}
+        results = session.run(None, {name: feed[name] for name in (info.name for info in session.get_inputs())})
+        for result, first in zip(results, (0, 0, 1), strict=True):
+            assert result.tolist() == list(range(first, first + count))
+            result[...] = -7
+
+
+def test_integers_that_decide_are_those_of_the_run(device: dml.Device) -> None:
+    nodes = "part = Slice (x, first, last)  best, places = TopK (part, k)"
+    inputs = {"x": ["n", "m"], **{name: (TensorProto.INT64, [1]) for name in ("first", "last", "k")}}
+    session, random = ort.InferenceSession(model(nodes, inputs, ["best"]), device=device), np.random.default_rng(5)
+    for n, first, last, k in (
+        *((9, 4, 7, 4), (9, 5, 8, 5), (9, 1, 4, 6), (9, -3, -1, 2), (9, 2, 5, 7), (9, 2, 5, 1), (9, 2, 5, 1)),
+        *((9, 3, 7, 8), (12, 3, 7, 8), (15, 3, 7, 8), (15, 3, 7, 1), (19, 3, 7, 1)),
+    ):
+        x = random.standard_normal((n, 8)).astype(np.float32)
+        feed = {"x": x, "first": np.array([first]), "last": np.array([last]), "k": np.array([k])}
+        (best,) = session.run(None, feed)
+        np.testing.assert_array_equal(best, -np.sort(-x[first:last])[:, :k])
+        assert session._program.graphs_of_last()[-1].outputs[0].tensor.sizes[-2:] == best.shape
+    assert _is_open(session), session._program._dynamic.refused
+
+
+def test_infinity_among_what_the_host_computes_of_sizes_leaves_them_open(device: dml.Device) -> None:
+    nodes = (
+        "count = Size (x)  places = Range (zero, count, one)  is_near = Less (places, five)"
+        " mask = Where (is_near, nothing, lowest)  y = Add (x, mask)"
+    )
+    constants = {"zero": 0, "one": 1, "five": 5, "nothing": np.float32(0), "lowest": np.float32(-np.inf)}
+    session = ort.InferenceSession(model(nodes, {"x": ["n"]}, ["y"], constants), device=device)
+    for count in (8, 4, 12):
+        x = np.arange(count, dtype=np.float32)
+        np.testing.assert_array_equal(session.run(None, {"x": x})[0], np.where(x < 5, x, -np.inf))
+        assert _is_open(session), session._program._dynamic.refused
+
+
+def test_rounds_for_sizes_alone_read_what_their_own_run_has_left(device: dml.Device, tmp_path: Any) -> None:
+    options = ort.SessionOptions()
+    options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "times")
+    nodes = "total = ReduceSum <keepdims = 1> (x)  found = Unique (total)  y = Add (total, found)"
+    session = ort.InferenceSession(model(nodes, {"x": ["n"]}, ["y"]), options, device=device)
+    for count in (4, 5, 4, 6, 5):
+        x = np.arange(count, dtype=np.float32) + count
+        assert session.run(None, {"x": x})[0].tolist() == [2 * x.sum()]
+        assert len(session._program.last) == 2 and not _is_open(session)
+
+
 def test_pictures_and_profiles_are_of_the_last_sizes(device: dml.Device, tmp_path: Any) -> None:
     made = MODELS["recognizer"]
     session = ort.InferenceSession(made.proto(), device=device)

@@ -52,8 +52,13 @@ class State:
         value = self.values[name]
         return value.array() if isinstance(value, (Resident, DeviceValue)) else value
 
+    def unshared(self, name: str) -> Any:
+        """A value that no plan keeps for other runs: a copy of what is known."""
+        value = self.host_array(name)
+        return value.copy() if name in self.known and isinstance(value, np.ndarray) else value
+
     def results(self, names: Sequence[str], inputs: Mapping[str, Any]) -> list[Any]:
-        """Values as the caller's own: each may be written to, and neither another one nor an input changes.
+        """Values as the caller's own: each may be written to, and neither another one, an input nor a plan changes.
 
         Args:
             inputs: what was given. What passes a Loop, an If, a sequence or no node at all is the same array.
@@ -71,11 +76,7 @@ class State:
             others.add(id(result))
             return result
 
-        values = [(name, self.host_array(name)) for name in names]
-        return [
-            own(value.copy() if name in self.known and isinstance(value, np.ndarray) else value)
-            for name, value in values
-        ]
+        return [own(self.unshared(name)) for name in names]
 
     def uploaded(self, name: str) -> Any:
         value = self.values.get(name)
