@@ -34,7 +34,6 @@ bool is_greater_f16(uint a, uint b) {
     return no_nan_f16(a, b) && signed_magnitude(AS_F32(a)) > signed_magnitude(AS_F32(b));
 }
 bool is_greater_i32(uint a, uint b) { return int(a) > int(b); }
-bool is_greater_u32(uint a, uint b) { return a > b; }
 bool is_greater_i64(uvec2 a, uvec2 b) { return a.y == b.y ? a.x > b.x : int(a.y) > int(b.y); }
 bool is_greater_u64(uvec2 a, uvec2 b) { return a.y == b.y ? a.x > b.x : a.y > b.y; }
 
@@ -53,10 +52,10 @@ bool is_greater_or_equal_u64(uvec2 a, uvec2 b) { return !is_greater_u64(b, a); }
 #define IS_EQUAL 0u
 #define IS_GREATER 1u
 #define IS_REVERSED 4u
-bool chosen(uint relation, bool is_equal, bool is_greater, bool is_greater_or_equal) {
+bool by_relation(uint relation, bool is_equal, bool is_greater, bool is_greater_or_equal) {
     return mix(mix(is_greater_or_equal, is_greater, (relation & 3u) == IS_GREATER), is_equal, (relation & 3u) == IS_EQUAL);
 }
-bool holds_between(uint relation, int a, int b) { return chosen(relation, a == b, a > b, a >= b); }
+bool holds_between(uint relation, int a, int b) { return by_relation(relation, a == b, a > b, a >= b); }
 bool holds_f32(uint relation, bool has_sign, uint a, uint b) {
     bool is_reversed = (relation & IS_REVERSED) != 0u;
     int first = signed_magnitude(mix(a, b, is_reversed));
@@ -74,7 +73,7 @@ bool holds_u32(uint relation, bool has_sign, uint a, uint b) {
     bool is_reversed = (relation & IS_REVERSED) != 0u;
     uint first = mix(a, b, is_reversed);
     uint second = mix(b, a, is_reversed);
-    bool holds_of_unsigned = chosen(relation, first == second, first > second, first >= second);
+    bool holds_of_unsigned = by_relation(relation, first == second, first > second, first >= second);
     return mix(holds_of_unsigned, holds_between(relation, int(first), int(second)), has_sign);
 }
 bool holds_u64(uint relation, bool has_sign, uvec2 a, uvec2 b) {
