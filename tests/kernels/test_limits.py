@@ -21,15 +21,18 @@ from dmlvk.kernels import library
 from dmlvk.kernels.composed import matrix_attention
 from dmlvk.kernels.kernel import Kernel
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.products import integer_products, matrix_tile, matrix_tiles, packed_products
+from dmlvk.kernels.products import integer_products, matrix_tile, matrix_tiles, packed_integers, packed_products
 from dmlvk.kernels.target import CPU, GPU, Target
 from dmlvk.operators import OperatorDesc
+from dmlvk.operators.type_groups import FLOATS
 from dmlvk.runtime.vulkan import CooperativeMatrix, DeviceInfo, list_devices
 from dmlvk.spirv import opcodes
+from dmlvk.spirv.constant_names import constants_of
 from dmlvk.spirv.flattening import flattened
 from dmlvk.spirv.specialization import specialized
 from dmlvk.spirv.volume import called_words
 from scripts.shader_tools.spirv import Module, UnknownSizeError
+from tests.operators.test_indexed import Caches
 from tests.targets import kernel_of
 
 _LEAST_SHARED_MEMORY, _LEAST_INVOCATIONS, _LEAST_WORK_GROUPS = 16384, 128, 65535
@@ -261,6 +264,21 @@ def shared_memory(spirv: bytes, constants: tuple[int, ...] = ()) -> int:
         return sum(module.natural_layout(module.pointee(each))[0] for each in shared)
     except UnknownSizeError:  # decided by the constants
         return shared_memory(specialized(spirv, constants))
+
+
+def test_attention_and_rows_of_packed_weights_have_the_shared_memory_that_is_asked_for() -> None:
+    for data_type, size, memory, registers in itertools.product(FLOATS, (64, 128), (2**14, 2**15), (64, 128, 256)):
+        target = Target(shared_memory=memory, buffers=16, registers=registers)
+        launched = [step.kernel for step in lower(Caches(40, 300, size, {}).desc(data_type), target).steps]
+        assert any(".tiles." in kernel.variant for kernel in launched) == (memory == 2**15)
+        assert all(shared_memory(kernel.spirv(), kernel.specialization(())) <= memory for kernel in launched)
+    kernels = itertools.chain(*map(packed_integers.rows_kernels, (None, *FLOATS)))
+    for kernel in itertools.islice(kernels, 0, None, 5):
+        spirv = library.load(kernel.variant(GPU).name)
+        known = constants_of(spirv)
+        names = {number: name for name, number in known.ids.items()}
+        constants = tuple(kernel.constants().get(names.get(number, ""), 1) for number in range(known.count))
+        assert shared_memory(spirv, constants) == kernel.shared_memory, kernel
 
 
 @pytest.mark.parametrize("name", _GPUS)

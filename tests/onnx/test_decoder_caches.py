@@ -236,6 +236,8 @@ def _attended(device: dml.Device, feed: dict[str, Array], **attributes: Any) -> 
         (np.float16, 2, 64, "b8241785a7dce837"),
         (np.float32, 35, 96, "24de8e7e33f4a4c7"),
         (np.float16, 35, 96, "ed85d0cf94bcd917"),
+        (np.float32, 35, 56, "da68995dedd430e5"),
+        (np.float16, 50, 40, "4c8d4d15199f89c5"),
         (np.float32, 3, 512, "2c2ec34fbf834229"),
         (np.float16, 5, 320, "c2475861a60fe14f"),
         (np.float16, 35, 512, "71ff04c12dd05a4f"),

@@ -215,7 +215,7 @@ def _beyond_tensor(data_type: dml.DataType, *sizes: int) -> dml.TensorDesc:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Caches:
+class Caches:
     """Sizes of an attention over caches."""
 
     tokens: int
@@ -259,15 +259,15 @@ class _Caches:
 _ANGLES = {"cosine_tensor": True, "sine_tensor": True}
 
 _KINDS = {
-    "a step": _Caches(1, 300, 64, {"is_causal": True, "keeps_past": False}),
-    "a step with angles": _Caches(1, 300, 64, {"is_causal": True, **_ANGLES, "position_tensor": True}),
-    "a few tokens": _Caches(3, 40, 16, {"is_causal": True, "bias_tensor": True, **_ANGLES}, past=37),
-    "many tokens": _Caches(20, 300, 64, {"is_causal": True, **_ANGLES}),
-    "a past of one number": _Caches(2, 30, 16, {"is_causal": True, "counts_past": True, "bias_tensor": True}, past=30),
-    "beams": _Caches(1, 30, 16, {"counts_past": True, "beams_tensor": True, "beam_width": 2}, past=30),
-    "scores": _Caches(2, 30, 16, {"is_causal": True, "scores_tensor": True, "shows_shares": True}),
-    "a window": _Caches(2, 30, 16, {"is_causal": True, "keeps_window": True, "window": 8}, past=30),
-    "lengths of queries": _Caches(3, 30, 16, {"is_causal": True, "query_lengths_tensor": True, **_ANGLES}, past=20),
+    "a step": Caches(1, 300, 64, {"is_causal": True, "keeps_past": False}),
+    "a step with angles": Caches(1, 300, 64, {"is_causal": True, **_ANGLES, "position_tensor": True}),
+    "a few tokens": Caches(3, 40, 16, {"is_causal": True, "bias_tensor": True, **_ANGLES}, past=37),
+    "many tokens": Caches(20, 300, 64, {"is_causal": True, **_ANGLES}),
+    "a past of one number": Caches(2, 30, 16, {"is_causal": True, "counts_past": True, "bias_tensor": True}, past=30),
+    "beams": Caches(1, 30, 16, {"counts_past": True, "beams_tensor": True, "beam_width": 2}, past=30),
+    "scores": Caches(2, 30, 16, {"is_causal": True, "scores_tensor": True, "shows_shares": True}),
+    "a window": Caches(2, 30, 16, {"is_causal": True, "keeps_window": True, "window": 8}, past=30),
+    "lengths of queries": Caches(3, 30, 16, {"is_causal": True, "query_lengths_tensor": True, **_ANGLES}, past=20),
 }
 
 

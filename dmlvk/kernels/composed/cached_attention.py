@@ -42,9 +42,8 @@ _FEW_TOKENS = 16  # Up to so many new tokens, segments are spread over work grou
 
 _FEW_OF_ONE_TEXT = 32  # Likewise of a single text in FLOAT16: tiles of them are too few for a large GPU
 
-_SEGMENTS_OF_PROCESSOR = (
-    16  # That a work group goes through there, where there are few, and parts of more: each takes 70 us
-)
+_SEGMENTS_OF_PROCESSOR = 16
+"""That a processor's work group goes through at least, where there are so many: each group takes it 70 us."""
 
 _BUSY_GROUPS = 1024  # Work groups that a GPU has room for at one time
 

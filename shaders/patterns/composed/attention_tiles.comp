@@ -1,4 +1,3 @@
-// CACHED_ATTENTION for many queries: the results of tiles of 64 rows, with the bits of attention_segments.comp.
 // CACHED_ATTENTION for many queries: what ROWS rows make of all segments in turn, with the bits of attention_segments.comp, whose sums
 // are made in the same order; but a key is read once for all of them, and a number in shared memory for OWN_ROWS or SUM_ROWS.
 //
