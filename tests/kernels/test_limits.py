@@ -270,10 +270,11 @@ def test_attention_and_rows_of_packed_weights_have_the_shared_memory_that_is_ask
     for data_type, size, memory, registers in itertools.product(FLOATS, (64, 128), (2**14, 2**15), (64, 128, 256)):
         target = Target(shared_memory=memory, buffers=16, registers=registers)
         launched = [step.kernel for step in lower(Caches(40, 300, size, {}).desc(data_type), target).steps]
-        assert any(".tiles." in kernel.variant for kernel in launched) == (memory == 2**15)
-        assert all(shared_memory(kernel.spirv(), kernel.specialization(())) <= memory for kernel in launched)
+        tiles = [kernel for kernel in launched if ".tiles." in kernel.variant]
+        assert len(tiles) == (memory == 2**15)
+        assert all(shared_memory(kernel.spirv(), kernel.specialization(())) <= memory for kernel in tiles)
     kernels = itertools.chain(*map(packed_integers.rows_kernels, (None, *FLOATS)))
-    for kernel in itertools.islice(kernels, 0, None, 5):
+    for kernel in itertools.islice(kernels, 0, None, 13):
         spirv = library.load(kernel.variant(GPU).name)
         known = constants_of(spirv)
         names = {number: name for name, number in known.ids.items()}
