@@ -238,7 +238,9 @@ def test_integers_that_decide_are_those_of_the_run(device: dml.Device) -> None:
         feed = {"x": x, "first": np.array([first]), "last": np.array([last]), "k": np.array([k])}
         (best,) = session.run(None, feed)
         np.testing.assert_array_equal(best, -np.sort(-x[first:last])[:, :k])
-        assert session._program.graphs_of_last()[-1].outputs[0].tensor.sizes[-2:] == best.shape
+        tensor = session._program.graphs_of_last()[-1].outputs[0].tensor
+        assert tensor is not None
+        assert tensor.sizes[-2:] == best.shape
     assert _is_open(session), session._program._dynamic.refused
 
 
@@ -247,7 +249,13 @@ def test_infinity_among_what_the_host_computes_of_sizes_leaves_them_open(device:
         "count = Size (x)  places = Range (zero, count, one)  is_near = Less (places, five)"
         " mask = Where (is_near, nothing, lowest)  y = Add (x, mask)"
     )
-    constants = {"zero": 0, "one": 1, "five": 5, "nothing": np.float32(0), "lowest": np.float32(-np.inf)}
+    constants: dict[str, Any] = {
+        "zero": 0,
+        "one": 1,
+        "five": 5,
+        "nothing": np.float32(0),
+        "lowest": np.float32(-np.inf),
+    }
     session = ort.InferenceSession(model(nodes, {"x": ["n"]}, ["y"], constants), device=device)
     for count in (8, 4, 12):
         x = np.arange(count, dtype=np.float32)
