@@ -22,7 +22,7 @@ from dmlvk.language.hub_source import HubSource
 from dmlvk.language.sentencepiece_file import piece_file
 from dmlvk.language.source import Source
 from dmlvk.language.weight_nodes import DATA
-from dmlvk.language.weights import Numbers
+from dmlvk.support.file_arrays import FileArray
 from dmlvk.support.files import checked_path
 
 
@@ -82,7 +82,7 @@ def opened_folder(path: Path | str, quantize: int | None = None) -> Iterator[Mod
         raise ModelFileError(f"{named}: what is made of it cannot be written: {error}") from error
 
 
-def _convert(path: Path, folder: Path, quantize: int) -> Mapping[str, Numbers]:
+def _convert(path: Path, folder: Path, quantize: int) -> Mapping[str, FileArray]:
     """Writes what a model needs to an empty folder; a folder of the hub has a tokenizer of its own.
 
     Returns:
@@ -102,7 +102,7 @@ def _convert(path: Path, folder: Path, quantize: int) -> Mapping[str, Numbers]:
     return unread
 
 
-def _convert_gguf(source: GgufSource, folder: Path) -> Mapping[str, Numbers]:
+def _convert_gguf(source: GgufSource, folder: Path) -> Mapping[str, FileArray]:
     tokens = GgufTokenizer.of(source)
     decoder, unread = _write_model(source, folder)
     (folder / "tokenizer.json").write_text(tokens.tokenizer(), encoding="utf-8")
@@ -111,7 +111,7 @@ def _convert_gguf(source: GgufSource, folder: Path) -> Mapping[str, Numbers]:
     return unread
 
 
-def _write_model(source: Source, folder: Path) -> tuple[Decoder, Mapping[str, Numbers]]:
+def _write_model(source: Source, folder: Path) -> tuple[Decoder, Mapping[str, FileArray]]:
     decoder = decoder_of(source)
     if not decoder.is_causal:
         raise source.refusal("gives vectors, and no next token: dmlvk.language.EmbeddingModel runs it")

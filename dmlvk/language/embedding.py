@@ -140,11 +140,14 @@ class _TextEncoder:
         try:
             with tempfile.TemporaryDirectory(prefix="dmlvk-model-", ignore_cleanup_errors=True) as temporary:
                 with open(Path(temporary) / DATA, "wb") as data:
-                    model = EncoderGraph(source, decoder, data).model(head(source, decoder))
+                    graph = EncoderGraph(source, decoder, data)
+                    model = graph.model(head(source, decoder))
                 source.check_tensors()
                 file = Path(temporary) / "model.onnx"
                 file.write_bytes(model.SerializeToString())
-                self._session: Any = dmlvk.onnx.InferenceSession(file, device=device, **options)
+                weights = dmlvk.onnx.SessionOptions()
+                weights.add_external_initializers(list(graph.unread), list(graph.unread.values()))
+                self._session: Any = dmlvk.onnx.InferenceSession(file, weights, device=device, **options)
         except OSError as error:
             raise ModelFileError(f"{self.path}: what is made of it cannot be written: {error}") from error
         self._decoder = decoder

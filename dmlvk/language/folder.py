@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy.typing as npt
-
 from dmlvk.errors import InvalidArgumentError, ModelFileError, UnsupportedError
 from dmlvk.language.sampling import Sampling
 from dmlvk.support.files import checked_path
@@ -87,7 +85,7 @@ class ModelFolder:
     sampling: Sampling
     special_tokens: Mapping[str, str]
     chat_template: str
-    unread: Mapping[str, npt.NDArray[Any]] = dataclasses.field(default_factory=dict, repr=False, compare=False)
+    unread: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
     def has_caches(self, layer: int) -> bool:
         """Whether a layer has some of its own, or a state."""

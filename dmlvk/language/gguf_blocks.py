@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.language.unread import Order, UnreadNumbers, planes
 from dmlvk.language.weights import Matrix, Numbers, packed
 from dmlvk.operators.block_weights import LOW_BITS
+from dmlvk.support.file_arrays import FileArray, Order
 
 BLOCKS: Mapping[str, tuple[int, int]] = {
     **{"F32": (1, 4), "F16": (1, 2), "BF16": (1, 2)},
@@ -27,18 +27,16 @@ BLOCKS: Mapping[str, tuple[int, int]] = {
 _ZERO_OF_TABLES = 128
 
 
-def plain(kind: str, data: Numbers) -> Numbers:
+def plain(kind: str, data: Numbers) -> FileArray:
     """The FLOAT32 numbers of the types F32, F16 and BF16, [rows, columns], of bytes [rows, bytes of a row]."""
-    if kind == "BF16":
-        halves: Numbers = np.ascontiguousarray(data).view("<u2")
-        return np.left_shift(halves, 16, dtype=np.uint32).view(np.float32)
-    numbers: Numbers = np.ascontiguousarray(data).view("<f4" if kind == "F32" else "<f2")
-    return numbers.astype(np.float32)
+    width = BLOCKS[kind][1]
+    blocks = data.reshape(len(data), -1, width)
+    return FileArray.of(blocks, _WIDENED[kind], blocks.shape[:2], np.float32)
 
 
 def matrix(kind: str, data: Numbers) -> Matrix:
     """The weights of a type of :data:`BLOCKS`, of bytes [rows, bytes of a row]; packed ones are not read yet."""
-    if kind in ("F32", "F16", "BF16"):
+    if kind in _WIDENED:
         return Matrix(32, plain(kind, data))
     elements, width = BLOCKS[kind]
     return _PACKINGS[kind].matrix(data.reshape(len(data), -1, width), elements)
@@ -57,17 +55,58 @@ class _Packing(NamedTuple):
     def matrix(self, data: Numbers, elements: int) -> Matrix:
         """The matrix of ggml's blocks of so many elements."""
         rows, count, low = len(data), data.shape[1] * elements // self.block, LOW_BITS[self.bits]
-        numbers = UnreadNumbers.of(data, self.low, (rows, count, self.block * low // 8), np.uint8)
+        numbers = FileArray.of(data, self.low, (rows, count, self.block * low // 8), np.uint8)
         high = None
         if self.high is not None:
             shape = rows, count, self.block * (self.bits - low) // 8
-            high = UnreadNumbers.of(data, self.high, shape, np.uint8)
+            high = FileArray.of(data, self.high, shape, np.uint8)
         return Matrix(self.bits, numbers, block=self.block, high=high, **self.rest(data))
 
 
 def _planes(start: int, stop: int, bits: int, group: int) -> Order:
     """Numbers of few bits that lie in some bytes of a block: all lowest bits of a group before the next ones."""
-    return lambda data: planes(data[..., start:stop], bits, group)
+    return lambda data: _arranged(data[..., start:stop], bits, group)
+
+
+def _widened(data: Numbers) -> Numbers:
+    """BF16 as FLOAT32."""
+    return np.left_shift(np.ascontiguousarray(data).view("<u2"), 16, dtype=np.uint32).view(np.float32)
+
+
+_WIDENED: Mapping[str, Order] = {
+    "F32": lambda data: np.ascontiguousarray(data).view("<f4"),
+    "F16": lambda data: np.ascontiguousarray(data).view("<f2").astype(np.float32),
+    "BF16": _widened,
+}
+
+
+def _arranged(data: Numbers, bits: int, group: int) -> Numbers:
+    """Numbers of few bits in bytes, each behind the one before it.
+
+    Args:
+        data: [rows, blocks, bytes]: of so many bytes all lowest bits stand before the next ones, as ggml has them.
+        group: how many bytes.
+
+    Returns:
+        [rows, bytes]: the first number in the lowest bits of a byte.
+    """
+    count = 8 // bits
+    word, top = np.dtype(f"<u{count}"), 8 * count - 8
+    words = np.ascontiguousarray(data).reshape(-1).view(word)
+    mask = word.type(sum((2**bits - 1) << 8 * place for place in range(count)))
+    # each byte's bits times a power of two of its own meet in the highest byte, where no two overlap
+    factor = word.type(sum(1 << (top + (bits - 8) * place) for place in range(count)))
+    out = np.empty((words.size * count // group, count, group // count), np.uint8)
+    unit = np.dtype(f"V{group // count}")  # so that NumPy copies that many bytes at a time
+    each, joined = np.empty_like(words), np.empty(words.size, np.uint8)
+    for place in range(count):
+        np.right_shift(words, word.type(bits * place), out=each)
+        np.bitwise_and(each, mask, out=each)
+        np.multiply(each, factor, out=each)
+        np.right_shift(each, word.type(top), out=each)
+        np.copyto(joined, each, casting="unsafe")
+        out.view(unit)[:, place, 0] = joined.view(unit)
+    return out.reshape(len(data), -1)
 
 
 def _as_it_is(start: int, stop: int) -> Order:
@@ -92,13 +131,13 @@ def _signed(numbers: Numbers, middle: int) -> Numbers:
     return (numbers - np.uint8(middle)).view(np.int8)
 
 
-def _halves(data: Numbers, first: int) -> UnreadNumbers:
-    return UnreadNumbers.of(data, lambda blocks: _half(blocks, first), data.shape[:2], np.float16)
+def _halves(data: Numbers, first: int) -> FileArray:
+    return FileArray.of(data, lambda blocks: _half(blocks, first), data.shape[:2], np.float16)
 
 
-def _factors(data: Numbers, order: Order, count: int, dtype: npt.DTypeLike = np.int8) -> UnreadNumbers:
+def _factors(data: Numbers, order: Order, count: int, dtype: npt.DTypeLike = np.int8) -> FileArray:
     """So many bytes of each block."""
-    return UnreadNumbers.of(data, order, (len(data), data.shape[1] * count), dtype)
+    return FileArray.of(data, order, (len(data), data.shape[1] * count), dtype)
 
 
 def _with_zero(zero: int) -> Callable[[Numbers], Mapping[str, Any]]:
@@ -107,13 +146,13 @@ def _with_zero(zero: int) -> Callable[[Numbers], Mapping[str, Any]]:
 
 def _with_minima(data: Numbers) -> Mapping[str, Any]:
     """Of blocks that have one, which is added."""
-    minima = UnreadNumbers.of(data, lambda blocks: -_half(blocks, 2).astype(np.float32), data.shape[:2], np.float32)
+    minima = FileArray.of(data, lambda blocks: -_half(blocks, 2).astype(np.float32), data.shape[:2], np.float32)
     return {"scales": _halves(data, 0), "minima": Matrix(32, minima)}
 
 
 def _of_eight(data: Numbers) -> Mapping[str, Any]:
     """Of blocks of 256 whose eight scales and minima have 6 bits, in twelve bytes."""
-    minima = UnreadNumbers.of(data, lambda blocks: _six_bits(blocks, 4), (*data.shape[:2], 8), np.uint8)
+    minima = FileArray.of(data, lambda blocks: _six_bits(blocks, 4), (*data.shape[:2], 8), np.uint8)
     factors = _factors(data, lambda blocks: _six_bits(blocks, 0).view(np.int8), 8)
     return {"scales": _halves(data, 0), "factors": factors, "minima": Matrix(8, minima, _halves(data, 2), block=8)}
 
@@ -130,7 +169,7 @@ def _of_q2_k(data: Numbers) -> Mapping[str, Any]:
     def minima(blocks: Numbers) -> Numbers:
         return packed(blocks[..., :16] >> np.uint8(4), 4)
 
-    below = Matrix(4, UnreadNumbers.of(data, minima, (*data.shape[:2], 8), np.uint8), _halves(data, 82), block=16)
+    below = Matrix(4, FileArray.of(data, minima, (*data.shape[:2], 8), np.uint8), _halves(data, 82), block=16)
     factors = _factors(data, lambda blocks: packed(blocks[..., :16] & np.uint8(15), 4), 8, np.uint8)
     return {"scales": _halves(data, 80), "factors": factors, "minima": below}
 
@@ -158,7 +197,7 @@ def _of_iq4_xs(data: Numbers) -> Mapping[str, Any]:
 
 
 def _of_mxfp4(data: Numbers) -> Mapping[str, Any]:
-    scales = UnreadNumbers.of(data, lambda blocks: blocks[..., 0], data.shape[:2], np.uint8)
+    scales = FileArray.of(data, lambda blocks: blocks[..., 0], data.shape[:2], np.uint8)
     return {"scales": scales, "zero": _ZERO_OF_TABLES, "table": 1}
 
 

@@ -147,11 +147,10 @@ class GgufSource(Source):
         return gguf_blocks.matrix(tensor.kind, file.contents(tensor))
 
     def experts(self, own: str, part: str, sizes: tuple[int, int, int]) -> Matrix:
-        name, (count, rows, columns) = f"{own}.ffn_gate_up_exps.weight", sizes
+        name = f"{own}.ffn_gate_up_exps.weight"
         if part == "down" or not self.has(name):
             return super().experts(own, part, sizes)
-        both = np.arange(count * 2 * rows).reshape(count, 2, rows)
-        return self.cube(name, (count, 2 * rows, columns)).chosen(both[:, part == "up"].reshape(-1))
+        return self.half(name, sizes, is_second=part == "up")
 
     def angles(self, head: int, theta: float, *, is_local: bool) -> tuple[float, int, Mapping[str, Any]]:
         field = "rope.dimension_count"

@@ -47,13 +47,7 @@ def _halves(source: Source, own: str, part: str, sizes: tuple[int, int, int]) ->
 
 def _of_halves(source: Source, names: Sequence[str], part: str, sizes: tuple[int, int, int]) -> Matrix:
     """Of each expert the rows of gates, and then the others; and the matrices behind these."""
-    count, rows, columns = sizes
-    if part == "down":
-        return source.cube(names[1], sizes)
-    both = source.cube(names[0], (count, 2 * rows, columns)).read
-    first = 0 if part == "gate" else rows
-    wanted = both.reshape(count, 2 * rows, columns)[:, first : first + rows]
-    return Matrix(32, np.ascontiguousarray(wanted).reshape(count * rows, columns))
+    return source.cube(names[1], sizes) if part == "down" else source.half(names[0], sizes, is_second=part == "up")
 
 
 def _in_turn(source: Source, own: str, part: str, sizes: tuple[int, int, int]) -> Matrix:

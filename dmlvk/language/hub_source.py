@@ -18,6 +18,7 @@ import numpy as np
 
 from dmlvk.errors import ModelFileError, UnsupportedError
 from dmlvk.language.folder import JsonMembers, read_json
+from dmlvk.language.gguf_blocks import BLOCKS, plain
 from dmlvk.language.hub_experts import expert_biases, experts_of
 from dmlvk.language.hub_names import (
     ANGLES_OF_GEMMA4,
@@ -39,14 +40,15 @@ from dmlvk.language.hub_names import (
 from dmlvk.language.hub_packed import Packing
 from dmlvk.language.source import Source
 from dmlvk.language.weights import Matrix, Numbers
+from dmlvk.support.file_arrays import FileArray
 from dmlvk.support.mapped_files import MappedFile
 
 _CONFIG, _INDEX, _SINGLE = "config.json", "model.safetensors.index.json", "model.safetensors"
 _MOST_HEADER_BYTES = 2**28
 
-_WIDTHS = {"F32": 4, "F16": 2, "BF16": 2}
+_PLAIN = ("F32", "F16", "BF16")
 _CODES = {"U8": "u1", "I32": "<i4", "F8_E4M3": "u1"}
-_SIZES = {**_WIDTHS, "U8": 1, "I32": 4, "F8_E4M3": 1}
+_SIZES = {**{kind: BLOCKS[kind][1] for kind in _PLAIN}, "U8": 1, "I32": 4, "F8_E4M3": 1}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,17 +58,10 @@ class _Tensor:
     file: MappedFile
     start: int
 
-    def numbers(self) -> Numbers:
+    def numbers(self) -> FileArray:
         """As FLOAT32 [rows, columns]."""
-        shape = (math.prod(self.sizes[:-1]), *self.sizes[-1:])
-        if self.kind == "BF16":
-            halves = self.file.array("<u2", self.start, shape)
-            numbers: Numbers = np.left_shift(halves, 16, dtype=np.uint32).view(np.float32)
-        else:
-            kind = "<f4" if self.kind == "F32" else "<f2"
-            numbers = self.file.array(kind, self.start, shape).astype(np.float32, copy=False)
-        self.file.release()
-        return numbers
+        rows, columns = math.prod(self.sizes[:-1]), self.sizes[-1] if self.sizes else 1
+        return plain(self.kind, self.file.array(np.uint8, self.start, (rows, columns * _SIZES[self.kind])))
 
 
 class HubSource(Source):
@@ -144,15 +139,15 @@ class HubSource(Source):
 
     def read(self, name: str) -> Matrix:
         tensor = self._tensors[name]
-        if tensor.kind not in _WIDTHS:
-            raise self.refusal(f"{name} is of the type {tensor.kind!r:.100}; {', '.join(_WIDTHS)} are run")
+        if tensor.kind not in _PLAIN:
+            raise self.refusal(f"{name} is of the type {tensor.kind!r:.100}; {', '.join(_PLAIN)} are run")
         return Matrix(32, tensor.numbers())
 
     def bytes_of(self, name: str) -> Numbers:
         tensor = self._tensors[name]
         if tensor.kind not in _CODES:
             raise self.refusal(f"{name} is of the type {tensor.kind!r:.100}, none of {', '.join(_CODES)}")
-        return tensor.file.array(_CODES[tensor.kind], tensor.start, tensor.sizes)
+        return tensor.file.copy(tensor.file.array(_CODES[tensor.kind], tensor.start, tensor.sizes))
 
     def is_of_eight_bits(self, name: str) -> bool:
         """Whether a tensor has numbers of FP8."""
@@ -347,9 +342,9 @@ def read_tensors(folder: Path) -> dict[str, Numbers]:
     """
     made = {}
     for name, tensor in _tensors_of(folder).items():
-        if tensor.kind not in _WIDTHS:
-            raise ModelFileError(f"{folder}: {name} is of the type {tensor.kind!r:.100}; {', '.join(_WIDTHS)} are run")
-        made[name] = tensor.numbers().reshape(tensor.sizes)
+        if tensor.kind not in _PLAIN:
+            raise ModelFileError(f"{folder}: {name} is of the type {tensor.kind!r:.100}; {', '.join(_PLAIN)} are run")
+        made[name] = np.asarray(tensor.numbers()).reshape(tensor.sizes)
     return made
 
 

@@ -193,20 +193,16 @@ class Source(ABC):
         return self.finite(own, values.read).reshape(length)
 
     def matrix(self, name: str, rows: int, columns: int) -> Matrix:
-        """A tensor of two dimensions.
+        """A tensor of two dimensions; NaN and infinity are a ModelFileError when they are read.
 
         Raises:
-            ModelFileError: it is missing, of another size, or not finite.
+            ModelFileError: it is missing, or of another size.
             UnsupportedError: of another type.
         """
         return self._checked(self._take(name, (rows, columns)))
 
     def _checked(self, own: str) -> Matrix:
-        made = self.read(own)
-        part: Matrix | None = made
-        while part is not None:
-            self.finite(own, part.read if part.scales is None else np.asarray(part.scales))
-            part = part.minima
+        made = self.read(own).checked(lambda values: self.finite(own, values))
         return made.common() if self.is_for_others else made
 
     def cube(self, name: str, sizes: tuple[int, int, int]) -> Matrix:
@@ -251,6 +247,17 @@ class Source(ABC):
             sizes: how many experts, rows and columns of each.
         """
         return self.cube(f"{own}.ffn_{part}_exps.weight", sizes)
+
+    def half(self, name: str, sizes: tuple[int, int, int], *, is_second: bool) -> Matrix:
+        """Of matrices that have the rows of two, the rows of one, of each.
+
+        Args:
+            sizes: as for :meth:`experts`.
+        """
+        count, rows, columns = sizes
+        both = self.cube(name, (count, 2 * rows, columns))
+        starts = range(is_second * rows, 2 * count * rows, 2 * rows)
+        return Matrix.joined([both.part(start, start + rows) for start in starts])
 
     def expert_biases(self, own: str, part: str, sizes: tuple[int, int]) -> Numbers:
         """What all experts add, FLOAT32 [experts, rows]."""

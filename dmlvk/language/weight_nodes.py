@@ -15,8 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from dmlvk.language.decoder import Decoder
 from dmlvk.language.source import Source
-from dmlvk.language.unread import UnreadNumbers
 from dmlvk.language.weights import Matrix, Numbers
+from dmlvk.support.file_arrays import FileArray, is_of_files
 
 DATA = "model.onnx.data"
 DMLVK, MICROSOFT = "dmlvk", "com.microsoft"
@@ -45,7 +45,7 @@ class WeightNodes:
     def __init__(self, source: Source, decoder: Decoder, data: BinaryIO) -> None:
         self._source, self._decoder, self._data = source, decoder, data
         self._nodes: list[onnx.NodeProto] = []
-        self.unread: dict[str, Numbers] = {}  # constants that are not in the file of data, but read when needed
+        self.unread: dict[str, FileArray] = {}  # constants that are not in the file of data, but read when needed
         self._constants: dict[str, onnx.TensorProto] = {}
         self._sums: dict[tuple[str, int], str] = {}
 
@@ -187,11 +187,11 @@ class WeightNodes:
             return operand
         return self._node("Mul", [operand, self._constant(f"{name}.factor", np.array(factor, np.float32))], name)
 
-    def _constant(self, name: str, array: Numbers | UnreadNumbers) -> str:
+    def _constant(self, name: str, array: Numbers | FileArray) -> str:
         if name in self._constants:  # one matrix that is used twice
             return name
-        if isinstance(array, UnreadNumbers) and array.nbytes >= _LEAST_EXTERNAL:
-            self.unread[name] = array.addresses()
+        if is_of_files(array) and array.nbytes >= _LEAST_EXTERNAL and not self._source.is_for_others:
+            self.unread[name] = array
             tensor = TensorProto(name=name, dims=array.shape, data_location=TensorProto.EXTERNAL)
             tensor.data_type = helper.np_dtype_to_tensor_dtype(array.dtype)
             self._constants[name] = tensor

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.language.unread import UnreadNumbers
 from dmlvk.operators.block_weights import LOW_BITS
+from dmlvk.support.file_arrays import FileArray, is_of_files
 
 Numbers = npt.NDArray[Any]
 
@@ -33,19 +33,19 @@ class Matrix:
     bits: int  # of a number; 32: they are the weights
     # UINT8 [rows, blocks of a row, bytes of a block], the first number in the lowest bits; or FLOAT32 [rows, columns].
     # Of 3, 5 and 6 bits the lowest 2 or 4
-    numbers: Numbers | UnreadNumbers
+    numbers: Numbers | FileArray
     # FLOAT32 or FLOAT16 [rows, blocks of a row], or fewer with factors, or UINT8, 128 more than exponents of powers of
     # two; ``None`` beside FLOAT32 numbers
-    scales: Numbers | UnreadNumbers | None = None
+    scales: Numbers | FileArray | None = None
     minima: Matrix | None = None  # [rows, blocks of a row]; ``None``: nothing is subtracted
     block: int = 32  # elements that share a scale, or a factor
     # which of an operand's elements each of a row's belongs to, in turn; ``None``: the one in its place
     order: Numbers | None = None
     # INT8 [rows, blocks of a row], or UINT8 of two numbers of four bits, the first one lowest; ``None``: there are none
-    factors: Numbers | UnreadNumbers | None = None
+    factors: Numbers | FileArray | None = None
     zero: int = 0  # the number that stands for zero
     zeros: Numbers | None = None  # UINT8 [rows, blocks of a row], those of each block instead
-    high: Numbers | UnreadNumbers | None = None  # the other bits of numbers of 3, 5 and 6, likewise
+    high: Numbers | FileArray | None = None  # the other bits of numbers of 3, 5 and 6, likewise
     table: int = 0  # of TABLES
 
     @property
@@ -80,12 +80,13 @@ class Matrix:
         return Matrix(bits, first, scales, block=numbers.shape[2], high=high, **more)
 
     @property
-    def planes(self) -> Numbers | UnreadNumbers:
+    def planes(self) -> Numbers | FileArray:
         """The numbers as operators have them: UINT8 [rows, bytes], all lowest bits of a row before the others."""
-        if isinstance(self.numbers, UnreadNumbers):
-            return self.numbers.beside(self.high) if isinstance(self.high, UnreadNumbers) else self.numbers
         if self.high is None:
             return self.numbers
+        if is_of_files(self.numbers) and is_of_files(self.high):
+            both: FileArray = self.numbers.beside(self.high)
+            return both
         parts = [np.asarray(each).reshape(self.rows, -1) for each in (self.numbers, self.high)]
         together: Numbers = np.concatenate(parts, axis=1)
         return together
@@ -102,7 +103,7 @@ class Matrix:
             return None
         return packed(np.pad(self.zeros, ((0, 0), (0, -self.zeros.shape[1] % (8 // self.bits)))), self.bits)
 
-    def pairs(self) -> tuple[Numbers | UnreadNumbers, Numbers | UnreadNumbers | None]:
+    def pairs(self) -> tuple[Numbers | FileArray, Numbers | FileArray | None]:
         """Scales and factors as operators have them where blocks have minima: that of the minimum behind each.
 
         Returns:
@@ -112,15 +113,12 @@ class Matrix:
         assert self.scales is not None
         less, factors = self.minima, self.factors
         if less.scales is None:
-            return _in_turn(self.scales, less.numbers.astype(np.float16)), None
+            return _in_pairs(self.scales, less.numbers.astype(np.float16), _in_turn), None
         assert factors is not None  # of large blocks both have them
-        scales = _in_turn(self.scales, less.scales)
+        scales = _in_pairs(self.scales, less.scales, _in_turn)
         if factors.dtype == np.int8:
-            return scales, _in_turn(factors, less.numbers.astype(np.int8))
-        factors = np.asarray(factors)
-        minima = less.read.reshape(factors.shape)
-        low, high = factors & 15 | minima << np.uint8(4), factors >> np.uint8(4) | minima & 0xF0
-        return scales, _in_turn(low, high)
+            return scales, _in_pairs(factors, less.numbers.astype(np.int8), _in_turn)
+        return scales, _in_pairs(factors, less.numbers, _of_halves)
 
     def part(self, start: int, stop: int) -> Matrix:
         """Some of its rows."""
@@ -128,15 +126,22 @@ class Matrix:
 
     def chosen(self, rows: Numbers) -> Matrix:
         """The rows of these numbers, in turn."""
-        return self._with(lambda array: array[rows])
+        return self._with(lambda array: array.chosen(rows) if is_of_files(array) else array[rows])
 
-    def _with(self, change: Callable[[Numbers | UnreadNumbers], Numbers | UnreadNumbers]) -> Matrix:
+    def checked(self, check: Callable[[Numbers], Numbers]) -> Matrix:
+        """The same, whose scales and plain numbers a function looks at when they are read; it returns them."""
+        part, minima = "numbers" if self.scales is None else "scales", self.minima
+        array: Any = getattr(self, part)
+        looked: dict[str, Any] = {part: array.then(check) if is_of_files(array) else check(array)}
+        return dataclasses.replace(self, minima=None if minima is None else minima.checked(check), **looked)
+
+    def _with(self, change: Callable[[Numbers | FileArray], Numbers | FileArray]) -> Matrix:
         """The same with all arrays changed."""
         minima = None if self.minima is None else self.minima._with(change)
         arrays: dict[str, Any] = {name: change(array) for name, array in self._arrays().items()}
         return dataclasses.replace(self, minima=minima, **arrays)
 
-    def _arrays(self) -> dict[str, Numbers | UnreadNumbers]:
+    def _arrays(self) -> dict[str, Numbers | FileArray]:
         """What it has a line of for each row, by name."""
         arrays = {"numbers": self.numbers, "scales": self.scales, "factors": self.factors, "high": self.high}
         arrays["zeros"] = self.zeros
@@ -215,13 +220,22 @@ class Matrix:
         """
         if not bits or self.scales is not None or self.columns % self.block:
             return self
-        blocks = self.read.reshape(self.rows, -1, self.block)
-        highest = np.take_along_axis(blocks, np.abs(blocks).argmax(-1, keepdims=True), -1)
-        scales = np.abs(highest) / np.float32(127) if bits == 8 else highest / np.float32(-8)
-        shares = np.divide(blocks, scales, out=np.zeros_like(blocks), where=scales != 0)
-        middle = 2 ** (bits - 1)
-        numbers = np.clip(np.rint(shares) + middle, 0, 2 * middle - 1).astype(np.uint8)
-        return Matrix(bits, packed(numbers, bits), scales[..., 0].astype(np.float32), zero=middle)
+        shape, middle = (self.rows, self.columns // self.block), 2 ** (bits - 1)
+
+        def scales(rows: Numbers) -> Numbers:
+            blocks = rows.reshape(len(rows), -1, self.block)
+            highest: Numbers = np.take_along_axis(blocks, np.abs(blocks).argmax(-1, keepdims=True), -1)
+            return np.abs(highest) / np.float32(127) if bits == 8 else highest / np.float32(-8)
+
+        def integers(rows: Numbers) -> Numbers:
+            blocks, units = rows.reshape(len(rows), -1, self.block), scales(rows)
+            shares = np.divide(blocks, units, out=np.zeros_like(blocks), where=units != 0)
+            return packed(np.clip(np.rint(shares) + middle, 0, 2 * middle - 1).astype(np.uint8), bits)
+
+        if not is_of_files(self.numbers):
+            return Matrix(bits, integers(self.read), scales(self.read).reshape(shape), zero=middle)
+        numbers = self.numbers.then(integers, (*shape, self.block * bits // 8), np.uint8)
+        return Matrix(bits, numbers, self.numbers.then(scales, shape), zero=middle)
 
     def multiplied_out(self) -> Numbers:
         """The weights themselves, FLOAT32 [rows, columns]."""
@@ -236,26 +250,40 @@ class Matrix:
         return weights if self.order is None else weights[:, np.argsort(self.order)]
 
 
-def _one_behind_another(arrays: Sequence[Numbers | UnreadNumbers]) -> Numbers | UnreadNumbers:
-    unread = [array for array in arrays if isinstance(array, UnreadNumbers)]
-    if len(unread) == len(arrays):
-        return UnreadNumbers.joined(unread)
+def _one_behind_another(arrays: Sequence[Numbers | FileArray]) -> Numbers | FileArray:
+    of_files = [array for array in arrays if is_of_files(array)]
+    if len(of_files) == len(arrays):
+        return FileArray.joined(of_files)
     together: Numbers = np.concatenate([np.asarray(array) for array in arrays])
     return together
 
 
-def _across(array: Numbers | UnreadNumbers, start: int, stop: int) -> Numbers | UnreadNumbers:
+def _across(array: Numbers | FileArray, start: int, stop: int) -> Numbers | FileArray:
     """Some columns."""
-    return array.across(start, stop) if isinstance(array, UnreadNumbers) else array[:, start:stop]
+    return array.across(start, stop) if is_of_files(array) else array[:, start:stop]
 
 
-def _in_turn(first: Numbers | UnreadNumbers, second: Numbers | UnreadNumbers) -> Numbers | UnreadNumbers:
-    """Behind each element of an array [rows, count] that of another one."""
-    if isinstance(first, UnreadNumbers) and isinstance(second, UnreadNumbers):
-        return first.in_turn(second)
+def _in_pairs(
+    first: Numbers | FileArray, second: Numbers | FileArray, change: Callable[[Numbers, Numbers], Numbers]
+) -> Numbers | FileArray:
+    """What a function makes of the rows of both, [rows, count] each: [rows, 2 x count]."""
+    if is_of_files(first) and is_of_files(second):
+        of_files: FileArray = first.in_pairs(second, change)
+        return of_files
     ones = np.asarray(first)
-    pairs: Numbers = np.stack([ones, np.asarray(second).reshape(ones.shape)], axis=-1).reshape(len(ones), -1)
+    return change(ones, np.asarray(second).reshape(ones.shape)).reshape(len(ones), -1)
+
+
+def _in_turn(first: Numbers, second: Numbers) -> Numbers:
+    """Behind each element that of another one."""
+    pairs = np.empty((*first.shape, 2), first.dtype)
+    pairs[..., 0], pairs[..., 1] = first, second
     return pairs
+
+
+def _of_halves(first: Numbers, second: Numbers) -> Numbers:
+    """The same of numbers of four bits, two in a byte: one of each shares a byte then, the first one lowest."""
+    return _in_turn(first & 15 | second << np.uint8(4), first >> np.uint8(4) | second & 0xF0)
 
 
 def packed(numbers: Numbers, bits: int) -> Numbers:

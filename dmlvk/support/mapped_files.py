@@ -1,10 +1,10 @@
-"""Contents of files that stay there until they are needed, and whose pages are given back afterwards."""
+"""Contents of files that stay there until they are needed."""
 
 from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,6 +15,7 @@ from dmlvk.errors import ModelFileError
 from dmlvk.support.files import open_regular
 
 Array = npt.NDArray[Any]
+Bytes = npt.NDArray[np.uint8]
 
 _DROP = getattr(mmap, "MADV_DONTNEED", None)
 """Drops pages of a mapping; those of a file are read again where they are needed. Windows has no such advice."""
@@ -49,7 +50,7 @@ class MappedFile(mmap.mmap):
         status = os.fstat(file.fileno())
         made = cls(file.fileno(), status.st_size, access=mmap.ACCESS_READ)
         made.path, made._file, made.length, made._written = path, file, status.st_size, status.st_mtime_ns
-        made._address = _address(np.frombuffer(made, np.uint8))
+        made._address = address_of(np.frombuffer(made, np.uint8))
         return made
 
     def array(self, data_type: npt.DTypeLike, offset: int, shape: tuple[int, ...]) -> Array:
@@ -57,78 +58,41 @@ class MappedFile(mmap.mmap):
         count = int(np.prod(shape, dtype=np.int64))
         return np.frombuffer(self, data_type, count, offset).reshape(shape)
 
+    def read_into(self, array: Array, destination: Bytes, begin: int = 0) -> None:
+        """Copies what lies in this file where an array of it begins, or some bytes behind; touches no page in memory.
+
+        Whoever touches one behind the end of a file that was cut ends the process (SIGBUS).
+
+        Raises:
+            ChangedFileError: the file ends before them.
+        """
+        place, done = address_of(array) - self._address + begin, 0
+        if not hasattr(os, "preadv"):  # Windows, which cuts no file that is mapped
+            np.copyto(destination, self.array(np.uint8, place, destination.shape))
+            return
+        while done < destination.size:
+            count = os.preadv(self._file.fileno(), [destination[done:].data], place + done)
+            if count == 0:
+                raise _changed(self)
+            done += count
+
+    def copy(self, array: Array) -> Array:
+        """The same elements as a view of this file has, with its strides, in memory of their own."""
+        last = sum((size - 1) * step for size, step in zip(array.shape, array.strides, strict=True))
+        contents = np.empty(last + array.itemsize, np.uint8)
+        self.read_into(array, contents)
+        return np.ndarray(array.shape, array.dtype, contents.data, 0, array.strides)
+
     @property
     def is_as_it_was(self) -> bool:
         """Whether nobody has written to the file since. A file in its place, as renaming puts it, is another one."""
         status = os.fstat(self._file.fileno())
         return (status.st_size, status.st_mtime_ns) == (self.length, self._written)
 
-    def release(self, array: Array | None = None) -> None:
-        """Gives back the memory of the pages that a contiguous array of this file lies in, or of all its pages.
-
-        They can be read again.
-        """
-        if _DROP is None:
-            return
-        begin, size = (0, self.length) if array is None else (_address(array) - self._address, array.nbytes)
-        first = begin // mmap.PAGESIZE * mmap.PAGESIZE
-        self.madvise(_DROP, first, begin + size - first)
-
-
-Fill = Callable[[int, npt.NDArray[np.uint8]], None]
-"""Writes contents, from one of their bytes on, to memory that they are wanted in."""
-
-
-class DerivedContents(mmap.mmap):
-    """Addresses of an array whose contents follow from files', and are computed where and when they are needed.
-
-    Nothing lies there: :func:`contents_of` makes an array with contents.
-    """
-
-    _files: Sequence[MappedFile]
-    _fill: Fill
-    _address: int
-
-    @classmethod
-    def array(cls, files: Sequence[MappedFile], fill: Fill, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
-        """An array of bytes whose contents are computed of files."""
-        size = int(np.prod(shape, dtype=np.int64))
-        if os.name == "nt":
-            mapping = cls(-1, size, access=mmap.ACCESS_READ)
-        else:
-            mapping = cls(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ)
-        mapping._files, mapping._fill = files, fill
-        flat = np.frombuffer(mapping, np.uint8)
-        mapping._address = _address(flat)
-        return flat.reshape(shape)
-
-    @property
-    def path(self) -> Path:
-        """The file that was written to, or else the first one."""
-        return next((file.path for file in self._files if not file.is_as_it_was), self._files[0].path)
-
-    @property
-    def is_as_it_was(self) -> bool:
-        """Whether nobody has written to the files since."""
-        return all(file.is_as_it_was for file in self._files)
-
-    def release(self, array: Array | None = None) -> None:
-        """Gives back the memory of the files' pages."""
-        for file in self._files:
-            file.release()
-
-    def fill(self, array: Array, destination: npt.NDArray[np.uint8]) -> None:
-        """Writes what a contiguous array of these addresses has."""
-        self._fill(_address(array) - self._address, destination)
-
-    def contents(self, array: Array) -> Array:
-        """What any view of these addresses has, in memory of its own."""
-        if array.flags.c_contiguous:
-            flat = np.empty(array.nbytes, np.uint8)
-            self.fill(array, flat)
-            return flat.view(array.dtype).reshape(array.shape)
-        whole = self.contents(np.frombuffer(self, np.uint8))
-        return np.ndarray(array.shape, array.dtype, whole.data, _address(array) - self._address, array.strides)
+    def release(self) -> None:
+        """Gives back the memory of all pages that were read. They can be read again."""
+        if _DROP is not None:
+            self.madvise(_DROP)
 
 
 class MemoryContents:
@@ -153,24 +117,19 @@ class MemoryContents:
         return np.frombuffer(self._contents, data_type, count, offset).reshape(shape)
 
 
-def file_of(array: Array) -> MappedFile | DerivedContents | None:
-    """The file whose contents an array shows, or that they follow from; ``None``: it lies in memory of its own."""
+def file_of(array: Array) -> MappedFile | None:
+    """The file whose contents an array shows; ``None``: it lies in memory of its own."""
     base: Any = array
-    while base is not None and not isinstance(base, (MappedFile, DerivedContents)):
+    while base is not None and not isinstance(base, MappedFile):
         base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
     return base
 
 
-def contents_of(array: Array) -> Array:
-    """An array that can be read: the same, but for one whose contents are computed when they are needed."""
-    file = file_of(array)
-    return file.contents(array) if isinstance(file, DerivedContents) else array
-
-
-def files_of(arrays: Iterable[Any]) -> list[MappedFile | DerivedContents]:
-    """The files that arrays show, each once; other values than arrays have none."""
-    found = {id(file): file for array in arrays if isinstance(array, np.ndarray) and (file := file_of(array))}
-    return list(found.values())
+def files_of(arrays: Iterable[Any]) -> list[MappedFile]:
+    """The files that arrays show, or are read from, each once; other values than arrays have none."""
+    shown = [array for array in arrays if isinstance(array, np.ndarray)]
+    several = [file for array in shown for file in getattr(array, "files", [file_of(array)])]
+    return list({id(file): file for file in several if file is not None}.values())
 
 
 def check_unchanged(arrays: Iterable[Any]) -> None:
@@ -181,11 +140,15 @@ def check_unchanged(arrays: Iterable[Any]) -> None:
     """
     for file in files_of(arrays):
         if not file.is_as_it_was:
-            raise ChangedFileError(
-                f"{file.path}: was written to after the model was loaded, and weights that are needed now lay in it; "
-                "load the model anew, and put new files in an old one's place by renaming them"
-            )
+            raise _changed(file)
 
 
-def _address(array: Array) -> int:
+def _changed(file: MappedFile) -> ChangedFileError:
+    return ChangedFileError(
+        f"{file.path}: was written to after the model was loaded, and weights that are needed now lay in it; "
+        "load the model anew, and put new files in an old one's place by renaming them"
+    )
+
+
+def address_of(array: Array) -> int:
     return int(array.__array_interface__["data"][0])

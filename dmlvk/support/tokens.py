@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from dmlvk.support.mapped_files import contents_of
-
 
 def token_of(value: Any) -> str:
     """A digest of a description, or of what descriptions are made of.
@@ -69,8 +67,7 @@ def _parts_of_array(array: np.ndarray[Any, Any]) -> Iterator[bytes | memoryview]
         yield from _parts(["array of objects", array.shape, items])
         return
     yield _part("array", f"{array.dtype!r} {array.shape}".encode())
-    contents = contents_of(array)
-    yield np.ascontiguousarray(contents).reshape(-1).view(np.uint8).data if array.size else b""
+    yield np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.size else b""
 
 
 def _part(kind: str, contents: bytes) -> bytes:

@@ -7,6 +7,7 @@ import io
 import json
 import math
 import os
+import pickle
 import random
 import shutil
 import struct
@@ -30,9 +31,10 @@ from dmlvk.language.decoder_graph import DecoderGraph
 from dmlvk.language.gguf_blocks import BLOCKS, matrix
 from dmlvk.language.gguf_source import GgufSource
 from dmlvk.language.hub_source import HubSource
-from dmlvk.language.unread import UnreadNumbers
 from dmlvk.language.weights import Matrix
-from dmlvk.support.mapped_files import MappedFile, check_unchanged, contents_of
+from dmlvk.onnx import InferenceSession, SessionOptions
+from dmlvk.support.file_arrays import fill, is_of_files
+from dmlvk.support.mapped_files import MappedFile, check_unchanged
 from tests.effort import IS_QUICK
 from tests.language.damage import damage_folder, damaged_gguf
 from tests.language.small_llama import HIDDEN, random_blocks, write_folder, write_llama, write_tensors
@@ -512,16 +514,30 @@ def test_a_folder_for_other_programs_gives_the_bits_of_the_file(
 
 
 @pytest.mark.parametrize("kind", PACKED)
-def test_numbers_that_stay_in_the_file_are_read_by_all_views(tmp_path: Path, kind: str) -> None:
+def test_numbers_that_stay_in_the_file_are_read_by_whoever_looks(tmp_path: Path, kind: str) -> None:
     (elements, width), path = BLOCKS[kind], tmp_path / "blocks"
     path.write_bytes(np.random.default_rng(0).bytes(24 * 512 // elements * width))
     rows = MappedFile.opened(path).array(np.uint8, 0, (24, 512 // elements * width))
-    numbers = Matrix.joined([matrix(kind, rows[start:stop]) for start, stop in ((9, 24), (0, 9))]).planes
-    assert isinstance(numbers, UnreadNumbers)
-    array, in_memory = numbers.addresses(), np.asarray(matrix(kind, rows.take([*range(9, 24), *range(9)], 0)).planes)
-    for view in (np.s_[:], np.s_[3:20], np.s_[5, 11:], np.s_[20:2:-3, 1::2]):
-        assert np.array_equal(contents_of(array[view]), in_memory.reshape(array.shape)[view])
-        assert np.array_equal(contents_of(array[view].T), in_memory.reshape(array.shape)[view].T)
+    made = Matrix.joined([matrix(kind, rows[start:stop]) for start, stop in ((9, 24), (0, 9))])
+    in_memory = matrix(kind, rows.take([*range(9, 24), *range(9)], 0))
+    both = [each.pairs() if made.has_pairs else (each.scales, each.factors) for each in (made, in_memory)]
+    array: Any
+    expected: Any
+    for array, expected in ((made.planes, in_memory.planes), *zip(*both, strict=True)):
+        if array is None:
+            continue
+        assert is_of_files(array)
+        assert isinstance(array, np.ndarray)
+        whole = np.asarray(expected).reshape(array.shape)
+        for view in (np.s_[:], np.s_[3:20], np.s_[5, 11:], np.s_[20:2:-3, 1::2]):
+            np.testing.assert_array_equal(np.asarray(array[view]), whole[view])
+            np.testing.assert_array_equal(array[view].T, whole[view].T)
+        np.testing.assert_array_equal(array[3:20] == array[3:4], whole[3:20] == whole[3:4])
+        assert array.tobytes() == whole.tobytes() == pickle.loads(pickle.dumps(array)).tobytes()
+        part = np.empty(array.nbytes - 5, np.uint8)
+        fill([(array, 3, part)])
+        assert part.tobytes() == whole.tobytes()[3:-2], "from the middle of a row to that of another one"
+    array = made.planes
     check_unchanged([array])
     path.write_bytes(b"others")
     with pytest.raises(dml.ModelFileError, match="was written to after the model was loaded"):
@@ -529,12 +545,14 @@ def test_numbers_that_stay_in_the_file_are_read_by_all_views(tmp_path: Path, kin
 
 
 def test_a_file_that_is_cut_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pages are not there any more, and whoever touched one would end the process."""
     write_packed(tmp_path / "model.gguf", monkeypatch, "Q4_K")
-    source = GgufSource.opened(tmp_path / "model.gguf")
-    decoder = decoder_of(source)
-    os.truncate(tmp_path / "model.gguf", 2**12)
-    with pytest.raises(dml.ModelFileError, match="was written to while it was read"):
-        DecoderGraph(source, decoder, io.BytesIO()).model()
+    with opened_folder(tmp_path / "model.gguf") as folder:
+        options = SessionOptions()
+        options.add_external_initializers(list(folder.unread), list(folder.unread.values()))
+        os.truncate(tmp_path / "model.gguf", 2**12)
+        with pytest.raises(dml.ModelFileError, match=r"model\.gguf: was written to after the model was loaded"):
+            InferenceSession(folder.model, options)
 
 
 def test_numbers_of_a_file_are_not_written_to_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

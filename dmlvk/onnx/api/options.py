@@ -16,7 +16,7 @@ import onnx
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
 from dmlvk.onnx.model.limits import DEFAULT_LIMITS, Limits
 from dmlvk.onnx.model.loading import OnnxModel, ValueInfo
-from dmlvk.support.mapped_files import file_of
+from dmlvk.support.mapped_files import files_of
 
 if TYPE_CHECKING:
     from dmlvk.onnx.api.ort_values import OrtValue
@@ -189,7 +189,7 @@ class SessionOptions:
         }
         return {
             name: value
-            if isinstance(value, np.ndarray) and value.flags.c_contiguous and file_of(value) is not None
+            if isinstance(value, np.ndarray) and value.flags.c_contiguous and files_of([value])
             else np.array(value, order="C")
             for name, value in numbers.items()
         }

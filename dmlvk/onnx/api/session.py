@@ -31,7 +31,6 @@ from dmlvk.onnx.plan.execution import DeviceValue
 from dmlvk.operators import FeatureLevel
 from dmlvk.support.arithmetic import Arithmetic, checked_arithmetic
 from dmlvk.support.collection import collection_paused
-from dmlvk.support.mapped_files import contents_of
 from dmlvk.support.tokens import token_of
 
 
@@ -91,10 +90,6 @@ class _SessionOrigin(Origin):
     def token(self) -> str:
         how = [self.strict, self.fuse, int(self.flags), self.joins, self.propagates_nan]
         return token_of([self.feature_level, self.contents, self.constants, *how])
-
-    def __getstate__(self) -> dict[str, Any]:
-        constants = {name: contents_of(array) for name, array in self.constants.items()}
-        return {**self.__dict__, "constants": constants}
 
     def made(self, device: Device) -> InferenceSession:
         session = InferenceSession.__new__(InferenceSession)

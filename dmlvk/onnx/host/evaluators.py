@@ -19,7 +19,7 @@ from dmlvk.onnx.model.loading import Step
 from dmlvk.onnx.nodes.emptiness import of_nothing
 from dmlvk.onnx.nodes.values import Known
 from dmlvk.support import faults
-from dmlvk.support.mapped_files import check_unchanged, contents_of
+from dmlvk.support.mapped_files import check_unchanged
 
 _NAMES = {OWN: "dmlvk", RUNTIME: "ONNX Runtime", REFERENCE: "the onnx package's evaluator"}
 
@@ -62,7 +62,7 @@ def evaluate(
             written to since the model was loaded, and has what is needed.
     """
     check_unchanged(values.values())
-    values = {name: contents_of(each) if isinstance(each, np.ndarray) else each for name, each in values.items()}
+    values = {name: np.asarray(each) if isinstance(each, np.ndarray) else each for name, each in values.items()}
     try:
         return _evaluated(step, values, opsets, model, limits)
     except DmlError:

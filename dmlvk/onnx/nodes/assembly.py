@@ -32,6 +32,7 @@ from dmlvk.onnx.nodes.values import (
 )
 from dmlvk.operators import OPERATORS, Field, OperatorDesc, Slice1
 from dmlvk.operators.declaration import OWN_OPERATORS
+from dmlvk.support.file_arrays import is_of_files
 from dmlvk.tensors import TensorDesc, packed_strides
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ class Assembly:
         if key not in self._parts:
             whole = array.reshape(tensor.shape)
             chosen = whole[(slice(None),) * axis + (slice(start, stop),)]
-            self._parts[key] = array, np.ascontiguousarray(chosen)
+            self._parts[key] = array, chosen if is_of_files(chosen) else np.ascontiguousarray(chosen)
         return self.constant(self._parts[key][1], tensor.element)
 
     def converted(self, array: Array, word: tuple[int, int, int], convert: Callable[[], Array], element: int) -> Tensor:

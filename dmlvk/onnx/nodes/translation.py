@@ -34,7 +34,6 @@ from dmlvk.onnx.nodes.values import (
 )
 from dmlvk.operators import OPERATORS, FusedActivation
 from dmlvk.operators.declaration import OWN_OPERATORS
-from dmlvk.support.mapped_files import contents_of
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -238,7 +237,7 @@ class Node(NodeAttributes):
         value = self._inputs[index] if index < len(self._inputs) else None
         if isinstance(value, Derived):
             return value.fixed()
-        return contents_of(value.value) if isinstance(value, Known) and isinstance(value.value, np.ndarray) else None
+        return np.asarray(value.value) if isinstance(value, Known) and isinstance(value.value, np.ndarray) else None
 
     def array(self, index: int) -> Array:
         """The contents of an input, which decide what is computed.
@@ -251,7 +250,7 @@ class Node(NodeAttributes):
             return value.fixed()
         if not isinstance(value, Known) or not isinstance(value.value, np.ndarray):
             raise NeedsValue(self.proto.input[index])
-        return contents_of(value.value)
+        return np.asarray(value.value)
 
     def integers(self, index: int) -> list[int]:
         value = self.value(index)

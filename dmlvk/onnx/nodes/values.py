@@ -19,7 +19,8 @@ from dmlvk.dynamic.sharing import once
 from dmlvk.dynamic.sizes import as_size, is_dynamic, value_of
 from dmlvk.errors import DmlError, InvalidArgumentError
 from dmlvk.graphs.arithmetic import Arithmetic
-from dmlvk.support.mapped_files import contents_of
+from dmlvk.support.file_arrays import is_of_files
+from dmlvk.support.mapped_files import address_of
 from dmlvk.tensors import TensorDesc, broadcast_sizes, packed_strides
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def stored(array: Array) -> Array:
     """An array as its bytes lie in a tensor: of a 4-bit type two elements in a byte, all others as they are."""
     data_type = _HALVES.get(array.dtype)
     if data_type is None:
-        return contents_of(array)
+        return array
     tensor = TensorDesc(data_type, array.shape or (1,))
     contents = np.zeros(tensor.size_in_bytes, np.uint8)
     lay_out(np.ascontiguousarray(array).view(data_type.numpy_dtype).reshape(tensor.sizes), tensor, contents, "ONNX")
@@ -81,7 +82,7 @@ def restored(contents: npt.NDArray[np.uint8], data_type: DataType, shape: Sequen
 
 def memory_of(array: Array) -> tuple[int, int]:
     """What tells the memory of a contiguous array from all others, as long as the array is there: address and bytes."""
-    return array.__array_interface__["data"][0], array.nbytes
+    return array.address if is_of_files(array) else address_of(array), array.nbytes
 
 
 def dense(array: Array) -> Array:
@@ -90,6 +91,9 @@ def dense(array: Array) -> Array:
     Transposed and broadcast views of the same memory have the same dense array. All others are copied, and so are views
     of 4-bit types, whose elements share bytes on the device.
     """
+    if is_of_files(array):
+        whole: Array = array
+        return whole
     if array.flags.c_contiguous or array.size == 0:
         return array.reshape(-1)
     if array.dtype in _HALVES:
@@ -99,12 +103,12 @@ def dense(array: Array) -> Array:
         ordered = once.transpose(sorted(range(once.ndim), key=lambda axis: -once.strides[axis]))
         if ordered.flags.c_contiguous:
             return ordered.reshape(-1)
-    return np.ascontiguousarray(contents_of(array)).reshape(-1)
+    return np.ascontiguousarray(array).reshape(-1)
 
 
 def strides_in(array: Array, whole: Array) -> tuple[int, ...]:
     """The strides, in elements, with which an array lies in what :func:`dense` made of it."""
-    if array.flags.c_contiguous or not np.may_share_memory(array, whole):
+    if is_of_files(array) or array.flags.c_contiguous or not np.may_share_memory(array, whole):
         return packed_strides(array.shape)
     return tuple(stride // array.itemsize for stride in array.strides)
 

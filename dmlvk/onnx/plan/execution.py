@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +15,9 @@ from dmlvk.objects.binding import BufferBinding
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import RESOURCE_ALIGNMENT
 from dmlvk.onnx.model.loading import Step
-from dmlvk.onnx.nodes.values import NUMPY_TYPES, Array, Tensor, dense, memory_of, restored, size_in_bytes, stored
-from dmlvk.support.mapped_files import DerivedContents, check_unchanged, file_of
+from dmlvk.onnx.nodes.values import NUMPY_TYPES, Array, Bytes, Tensor, dense, memory_of, restored, size_in_bytes, stored
+from dmlvk.support.file_arrays import fill
+from dmlvk.support.mapped_files import check_unchanged, files_of
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -115,25 +115,28 @@ class Weights:
         names = dict.fromkeys(name for step in steps if step.proto.op_type in _PRODUCTS for name in step.reads)
         arrays = [dense(constants[name]) for name in names if isinstance(constants.get(name), np.ndarray)]
         most = self._device.info.limits.max_storage_buffer_range  # what is larger is uploaded in parts, by who reads it
-        self.upload([(each, each.nbytes) for each in arrays if file_of(each) is not None and each.nbytes <= most])
+        self.upload([(each, each.nbytes) for each in arrays if files_of([each]) and each.nbytes <= most])
 
     def _upload_together(self, group: Sequence[tuple[Array, int]]) -> None:
-        check_unchanged(array for array, _ in group)
         described = self._described or (lambda array: f"a constant of {array.nbytes} bytes")
         with _too_large(lambda: described(group[0][0])):  # what is too large is alone
             buffer = self._device.create_buffer(sum(_aligned(size) for _, size in group), zeroed=False)
-        offset = 0
+        bindings, offset = dict[tuple[int, int], tuple[Array, BufferBinding]](), 0
         for array, size in group:
-            file = file_of(array)
-            if isinstance(file, DerivedContents):
-                buffer.write(functools.partial(file.fill, array), array.nbytes, offset)
-            else:
-                buffer.upload(stored(array), offset)
-            self._bindings[memory_of(array)] = (array, BufferBinding(buffer, offset, size))
+            bindings[memory_of(array)] = (array, BufferBinding(buffer, offset, size))
             offset += _aligned(size)
-        for array, _ in group:  # only now: several may be computed of the same pages
-            if (file := file_of(array)) is not None:
-                file.release(array)
+
+        def write(destination: Bytes) -> None:
+            several = [(stored(array), binding.offset) for array, binding in bindings.values()]
+            fill([(array, 0, destination[start : start + array.nbytes]) for array, start in several])
+
+        try:
+            buffer.write(write, offset, 0)
+            check_unchanged(array for array, _ in group)  # only now: somebody may have written in between
+        except BaseException:
+            buffer.close()
+            raise
+        self._bindings |= bindings
 
 
 def _aligned(size: int) -> int:

@@ -13,7 +13,6 @@ from dmlvk.onnx.nodes.values import element_of
 from dmlvk.onnx.plan.execution import DeviceValue, Resident
 from dmlvk.onnx.plan.pending import Pending
 from dmlvk.onnx.plan.round_plans import Live
-from dmlvk.support.mapped_files import contents_of
 
 
 class State:
@@ -48,7 +47,7 @@ class State:
     def host_array(self, name: str) -> Any:
         if name in self.known:
             known = self.known[name]
-            return contents_of(known) if isinstance(known, np.ndarray) else known
+            return np.asarray(known) if isinstance(known, np.ndarray) else known
         value = self.values[name]
         return value.array() if isinstance(value, (Resident, DeviceValue)) else value
 
