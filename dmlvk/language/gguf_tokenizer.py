@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -119,6 +120,11 @@ class GgufTokenizer:
         tokens, types = source.texts("tokenizer.ggml.tokens"), source.field("tokenizer.ggml.token_type")
         if not isinstance(types, np.ndarray) or len(types) != len(tokens):
             raise source.fault(f"tokenizer.ggml.token_type must be a number for each of {len(tokens)} tokens")
+        if kind == "llama":  # spaces are the marks that stand for them in texts, wherever these come from
+            spaces = [number for number in np.flatnonzero(types == _DEFINED).tolist() if not tokens[number].strip(" ")]
+            tokens = tokens.copy()
+            for number in spaces:
+                tokens[number] = tokens[number].replace(" ", _SPACE)
         if len(set(tokens)) < len(tokens):
             raise source.fault("tokenizer.ggml.tokens has a token twice")
 
@@ -231,7 +237,11 @@ class GgufTokenizer:
             raise self.source.fault(f"tokenizer.ggml.scores must be a number for each of {len(self.tokens)} tokens")
         merges = []
         for token, score, kind in zip(self.tokens, scores.tolist(), self.types, strict=True):
-            if kind != 1 or len(token) > _LONGEST_PIECE:
+            if kind == _DEFINED and not token.strip(_SPACE):
+                score = math.inf
+            elif kind != 1:
+                continue
+            if len(token) > _LONGEST_PIECE:
                 continue
             for place in range(1, len(token)):
                 left, right = token[:place], token[place:]

@@ -1,6 +1,6 @@
 """Compares tokenizers of GGUF files with those of the hub: ``python -m tests.language.compare_tokenizers``.
 
-Each argument is a ``tokenizer.json`` of the hub behind GGUF's name of how it cuts text (``qwen2=FOLDER/tokenizer.json``,
+Each argument is a ``tokenizer.json`` of the hub behind GGUF's name of how it cuts text (``qwen2=PATH/tokenizer.json``,
 ``llama`` for SentencePiece's pieces), whose fields a GGUF file gets; or behind the path of a GGUF file that has them
 already. Texts are random ones and paragraphs of files; each must have the same tokens.
 """

@@ -197,3 +197,13 @@ def test_a_folder_of_the_hub_may_have_pieces_of_sentencepiece(tmp_path: Path, de
     (tmp_path / "tokenizer.model").unlink()
     with pytest.raises(dml.ModelFileError, match=r"has no tokenizer\.json"):
         LanguageModel(tmp_path, device)
+
+
+def test_runs_of_spaces_that_a_file_defines_are_found_before_pieces_and_as_marks(tmp_path: Path) -> None:
+    """As Gemma's files have them, which transformers reads so."""
+    tokens = ["<unk>", "<s>", "</s>", "\u2581", "a", "\u2581a", "  ", "   "]
+    fields = {"model": "llama", "tokens": tokens, "token_type": [2, 3, 3, 1, 1, 1, 4, 4], "eos_token_id": 2}
+    fields |= {"scores": [0.0] * 3 + [-3.0, -2.0, -1.0, -1000.0, -1000.0], "add_space_prefix": False}
+    own = tokenizer_of({**fields, "unknown_token_id": 0, "add_bos_token": False}, tmp_path / "model.gguf")
+    assert own.encode(" a  a\u2581\u2581a   a").ids == [5, 6, 4, 6, 4, 7, 4]
+    assert own.decode([5, 6, 4, 7]) == " a  a   "
