@@ -46,6 +46,7 @@ from tests.attack_frameworks import provider, torch_device, torch_program, torch
 from tests.attack_inputs import (
     command_line,
     contradicting_caches,
+    deciding_contents,
     decoder,
     description,
     graph,
@@ -265,6 +266,7 @@ def asynchronous(seed: int, device: dml.Device) -> str:
 
 ATTACKS: tuple[tuple[Attack, int], ...] = (
     *((onnx_model, 60), (description, 25), (graph, 15), (open_sizes, 4), (decoder, 4), (contradicting_caches, 4)),
+    (deciding_contents, 6),
     *((dask_array, 10), (provider, 10), (language_model, 2), (command_line, 8), (json_model, 20), (npy_file, 10)),
     *((interrupts, 6), (life_cycle, 5), (asynchronous, 4), (kernel_cache, 1)),
 )

@@ -29,6 +29,7 @@ from tests.language.damage import damage_folder, damaged_gguf
 from tests.language.small_llama import write_folder
 from tests.onnx import random_decoders
 from tests.onnx.contradicting_caches import OnnxRuntime, fault_of
+from tests.onnx.random_content_models import compared as compared_by_contents
 from tests.onnx.random_open_models import case_of, compared
 
 MOST_BYTES = 2**22  # Of the tensors of what is run; what is larger is compiled only
@@ -219,6 +220,13 @@ def open_sizes(seed: int, device: dml.Device) -> str:
     outcome = compared(case_of(0, seed), device)
     assert not outcome.faults, outcome.faults[0]
     return "runs"
+
+
+def deciding_contents(seed: int, device: dml.Device) -> str:
+    """A random model whose inputs' contents decide gives ONNX Runtime's results, whatever they were before."""
+    outcome = compared_by_contents(0, seed, device)
+    assert not outcome.faults, outcome.faults[0]
+    return "runs" if outcome.runs else "is refused"
 
 
 def contradicting_caches(seed: int, device: dml.Device) -> str:

@@ -210,6 +210,28 @@ def quantized(layers: int = 2, width: int = 64, words: int = 200) -> onnx.ModelP
     return b.model({"ids": (TensorProto.INT64, ["batch", "length"])}, {"y": x, "pooled": pooled})
 
 
+def speaker(width: int = 16, words: int = 200) -> onnx.ModelProto:
+    """Letters that last for some frames each, as speech is made of text: the host finds out which, and how many."""
+    b = _OpenModelBuilder()
+    one, axes = b.constant(np.float32(1)), [b.constant(np.array([axis], np.int64)) for axis in (0, 1)]
+    x = b.node("Gather", b.random(words, width, scale=0.5), "ids")
+    levels = b.node("Squeeze", b.node("MatMul", x, b.random(width, 1)), axes[1])
+    places = b.node("Transpose", b.node("NonZero", b.node("Greater", levels, b.constant(np.float32(0)))), perm=[1, 0])
+    roots = b.node("Sqrt", b.node("GatherND", levels, places))
+    levels = b.node("ScatterND", levels, places, roots)
+    lengths = b.node("Add", b.node("Ceil", b.node("Abs", levels)), one)
+    frames = b.node("ReduceSum", lengths, keepdims=0)
+    times = b.node("Unsqueeze", b.node("Range", b.constant(np.float32(0)), frames, one), axes[1])
+    ends = b.node("Unsqueeze", b.node("CumSum", lengths, b.constant(np.int64(0))), axes[0])
+    spoken = b.node("MatMul", b.node("Cast", b.node("Less", times, ends), to=1), x)
+    halves = b.node("Mul", b.shape(spoken, 0), b.constant(np.array([2], np.int64)))
+    size = b.node("Concat", halves, b.constant(np.array([width // 2], np.int64)), axis=0)
+    count = b.node("Cast", b.node("Squeeze", halves, axes[0]), to=1)
+    ramp = b.node("Unsqueeze", b.node("Range", b.constant(np.float32(0)), count, one), axes[1])
+    y = b.node("Tanh", b.node("Add", b.node("Reshape", spoken, size), ramp))
+    return b.model({"ids": (TensorProto.INT64, ["length"])}, {"y": y, "lengths": lengths})
+
+
 def _ids(length: int) -> Array:
     return np.random.default_rng(length).integers(0, 200, (1, length))
 

@@ -96,6 +96,14 @@ def test_what_onnx_runtime_dies_of_is_refused(
     assert of_others[0].shape == (0, 2)
 
 
+def test_what_is_expanded_to_nothing_has_its_shape(device: dml.Device) -> None:
+    inputs = {"x": ["n", 1], "sizes": (TensorProto.INT64, [2])}
+    session = ort.InferenceSession(models.model("a = Abs (x)  y = Expand (a, sizes)", inputs, ["y"]), device=device)
+    for rows, sizes in ((3, (3, 2)), (3, (1, 0)), (5, (5, 0)), (2, (1, 3)), (3, (3, 0))):
+        (found,) = session.run(None, {"x": np.ones((rows, 1), np.float32), "sizes": np.array(sizes)})
+        assert found.shape == (rows, sizes[1])
+
+
 def test_a_quantization_of_nothing_has_the_scale_1(device: dml.Device) -> None:
     y, scale, zero = _ran(models.parsed("y, s, z = DynamicQuantizeLinear (x)"), np.zeros(PICTURES, "f4"), device)
     assert (y.shape, y.dtype, scale, zero) == (PICTURES, np.dtype(np.uint8), 1.0, 0)

@@ -15,11 +15,13 @@ import dmlvk.onnx as ort
 from dmlvk.kernels import access_orders
 from dmlvk.onnx.host.evaluation.call import FUNCTIONS
 from dmlvk.onnx.host.evaluation.movement import clipped_slice
+from dmlvk.onnx.plan.dynamic_rounds import DynamicRounds
 from dmlvk.onnx.plan.segments import Segment
 from tests.counted_calls import calls_of
 from tests.onnx import models, random_decoders
 from tests.onnx.models import model
-from tests.onnx.open_size_models import MODELS
+from tests.onnx.open_size_models import MODELS, speaker
+from tests.onnx.random_content_models import compared as compared_by_contents
 from tests.onnx.random_open_models import case_of, compared
 
 SIZES = {"recognizer": (180, 161, 252, 148, 203, 240)}
@@ -53,6 +55,27 @@ def test_a_plan_gives_the_bits_of_plans_for_its_sizes_alone(name: str, device: d
             assert result.tobytes() == wanted.tobytes(), (name, size)
             assert result.shape == wanted.shape
     assert len(session._program._dynamic) == 1
+
+
+def test_rounds_that_the_host_goes_on_from_are_planned_for_all_sizes(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proto = speaker()
+    session, random = ort.InferenceSession(proto, device=device), np.random.default_rng(3)
+    made = calls_of(monkeypatch, DynamicRounds, "make")
+    planned = []
+    for size in (40, 57, 36, 64, 33, 47, 52, 44, 61, 39, 50):
+        made.clear()
+        for _ in range(2):
+            feed = {"ids": random.integers(0, 200, size)}
+            results = session.run(None, feed)
+            assert _is_open(session) and len(session._program.last) > 2
+            alone = ort.InferenceSession(_of_these_sizes(proto, feed), device=device).run(None, feed)
+            for result, wanted in zip(results, alone, strict=True):
+                assert result.tobytes() == wanted.tobytes(), size
+        planned.append(len(made))
+        assert len(session._program.graphs_of_last()) == len(session._program.last)
+    assert sum(planned[:3]) > 3 and not sum(planned[-3:]), planned
 
 
 def test_nothing_is_compiled_for_a_new_size(device: dml.Device) -> None:
@@ -487,6 +510,12 @@ def test_one_plan_computes_with_open_sizes_what_onnx_runtime_does(op_type: str, 
 def test_random_models_at_sizes_that_follow_each_other(device: dml.Device, number: int) -> None:
     outcome = compared(case_of(7, number), device)
     assert not outcome.faults, "\n".join(outcome.faults)
+
+
+@pytest.mark.parametrize("number", range(18, 26))
+def test_random_models_by_contents_that_follow_each_other(device: dml.Device, number: int) -> None:
+    outcome = compared_by_contents(0, number, device)
+    assert outcome.runs and not outcome.faults, "\n".join(outcome.faults)
 
 
 @pytest.mark.parametrize("number", range(24))  # which have windows and integers in caches, and counts beside both

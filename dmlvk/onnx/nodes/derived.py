@@ -43,7 +43,7 @@ def derived_values(step: Step, inputs: Sequence[Value | None]) -> list[Known | D
     plain = [None if value is None else current(value) for value in inputs]
     if not all(value is None or (isinstance(value, Known) and isinstance(value.value, np.ndarray)) for value in plain):
         return None
-    arrays = [value.value if isinstance(value, Known) else None for value in plain]
+    arrays = [np.asarray(value.value) if isinstance(value, Known) else None for value in plain]
     try:
         of_run = computed(step, arrays, _check)
         of_sizes = computed(step, _followed(step, inputs, arrays), _check)
@@ -103,12 +103,23 @@ def host_shape(step: Step, inputs: Sequence[Value | None]) -> tuple[Any, ...] | 
     if step.proto.op_type != "Range" or any(each is None or len(each) != 1 for each in numbers):
         return None
     start, limit, delta = (each[0] for each in numbers if each is not None)
-    if is_dynamic(delta) or delta == 0:
+    is_exact = not any(isinstance(value, Known) and value.value.dtype.kind == "f" for value in inputs)
+    if is_dynamic(delta) or delta == 0 or not (is_exact or abs(delta) == 1):
         return None
     count = -(-(limit - start) // delta)
     return (count if count > 0 else 0,)
 
 
 def _plain(value: Value | None) -> list[int] | None:
-    is_plain = isinstance(value, Known) and isinstance(value.value, np.ndarray) and value.value.dtype.kind in "iu"
-    return [int(number) for number in value.value.reshape(-1)] if is_plain and isinstance(value, Known) else None
+    if not isinstance(value, Known) or not isinstance(value.value, np.ndarray) or value.value.dtype.kind not in "iuf":
+        return None
+    array = np.asarray(value.value).reshape(-1)
+    is_whole = array.dtype.kind != "f" or bool(
+        (np.abs(array) < most_exact(array.dtype)).all() and (array % 1 == 0).all()
+    )
+    return [int(number) for number in array] if is_whole else None
+
+
+def most_exact(dtype: np.dtype[Any]) -> int:
+    """Below what whole numbers of a type with a fraction, and differences of two of them, are exact."""
+    return int(2 ** (np.finfo(dtype).nmant - 1))

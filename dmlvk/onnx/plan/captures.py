@@ -65,7 +65,7 @@ def only_segment(rounds: Sequence[MadeRound], *, checks_ranges: bool = False) ->
     if len(rounds) != 1:
         return None
     plan = rounds[0].plan
-    if plan.rest or plan.host or plan.contents or plan.fetched:
+    if plan.rest or plan.host or plan.contents or rounds[0].numbers or plan.fetched:
         return None
     if plan.assembly.ranges and not (checks_ranges and not rounds[0].is_open):
         return None

@@ -24,10 +24,10 @@ from dmlvk.onnx.nodes.index_checks import IndexChecks
 from dmlvk.onnx.nodes.ranges import check_ranges
 from dmlvk.onnx.nodes.values import NUMPY_TYPES
 from dmlvk.onnx.plan.batches import DividedRuns, Shape
-from dmlvk.onnx.plan.dynamic_rounds import Opening
+from dmlvk.onnx.plan.dynamic_rounds import DynamicRounds, Opening
 from dmlvk.onnx.plan.execution import DeviceValue, writable
-from dmlvk.onnx.plan.made_rounds import MadeRound
-from dmlvk.onnx.plan.model_rounds import ModelRounds
+from dmlvk.onnx.plan.made_rounds import MadeRound, Rounds
+from dmlvk.onnx.plan.model_rounds import ModelRounds, read_later
 from dmlvk.onnx.plan.round_plans import ContentsNeededError, not_there, viewed
 from dmlvk.onnx.plan.states import State
 from dmlvk.support.collection import collection_paused
@@ -109,23 +109,50 @@ class DeviceModel(ModelRounds):
             decoded = self._decoded(decoder_run, kept, targets or {})
             if decoded is not None:
                 return decoded
-        state = State(self._constants, arrays)
+        state, where = State(self._constants, arrays), writable(targets, arrays)
         if times is None and self._may_have_open_sizes(state, kept):
             # The plan for these sizes alone says which value is too large, and may do with less memory.
             with contextlib.suppress(DeviceLimitError):
-                if self._ran_for_open_sizes(state, kept, writable(targets, arrays)):
+                if self._ran_in_rounds(self._dynamic, state, None, kept, where):
                     return state
-        rounds, steps = self._rounds, self.pending
-        self.last = []
-        placements = self.constant_placements()
+            state = State(self._constants, arrays)
+        self._ran_in_rounds(self._rounds, state, times, kept, where)
+        return state
+
+    def _ran_in_rounds(
+        self,
+        rounds: Rounds,  # where the first ones are kept; for open sizes, if they are so
+        state: State,
+        times: list[KernelTime] | None,
+        kept: Collection[str],
+        targets: Mapping[str, DeviceValue],
+    ) -> bool:
+        """Computes everything in rounds; says whether there can be plans of this kind."""
+        steps, placements = self.pending, self.constant_placements()
+        last: list[MadeRound] = []
         for _ in range(self._limits.nodes):
-            made = rounds.find(state.key(), state)
+            made: MadeRound | None = None
+            sizes: tuple[int, ...] = ()
+            if isinstance(rounds, DynamicRounds):
+                opening = rounds.opening_of(state, steps, kept)
+                if opening is not None:
+                    made, sizes = self._round_for(rounds, steps, opening, state), opening.sizes
+                if made is None and not last:
+                    return False
+            if made is None:
+                made, sizes = rounds.find(state.key(), state), ()
             if made is None:
                 with collection_paused():
-                    made = self._made(self._planned(steps, state), state)
+                    made = self._made(self._planned(steps, state), state, stays=not isinstance(rounds, DynamicRounds))
                 rounds.keep(state.key(), made)
-            self.last.append(made)
-            self._execute(made, state, times, kept, writable(targets, arrays))
+            self.last = last
+            last.append(made)
+            try:
+                self._execute(made, sizes, rounds, state, times, kept, targets)
+            except OutOfMemoryError:
+                if not made.is_open or not rounds.forget_others(made):
+                    raise
+                self._execute(made, sizes, rounds, state, times, kept, targets)
             placements.update(made.plan.placements)
             rounds, steps = made.next, made.plan.rest
             if not steps:
@@ -134,7 +161,7 @@ class DeviceModel(ModelRounds):
         else:
             raise ModelFileError(f"{self.model.name}: {next(iter(steps)).label}: cannot be planned")
         self.placements = placements
-        return state
+        return True
 
     def _decoded(self, run: DecoderRun, kept: Collection[str], targets: Targets) -> State | None:
         """Computes everything by a decoder's plan; ``None`` where one graph on the device does not do."""
@@ -147,7 +174,8 @@ class DeviceModel(ModelRounds):
         found: tuple[MadeRound, DecoderRun] | None = None
         sizes: tuple[int, ...] = ()
         if opening is not None:
-            found = self._settled(run, self._round_for(opening, state, run.capacities), opening.sizes)
+            round_of_all = self._round_for(self._open_decoder, self._decoder_steps, opening, state, run.capacities)
+            found = self._settled(run, round_of_all, opening.sizes)
         if opening is not None and found is not None:
             sizes = opening.sizes
         elif (found := self._round_of_decoder(run, state)) is None:
@@ -200,10 +228,9 @@ class DeviceModel(ModelRounds):
     ) -> None:
         """Runs a round's graph on the device, and notes what it gives."""
         assert made.segment is not None  # whoever has none does not ask
-        inputs = dict(state.values)
         found, of_host = made.segment.run(sizes, state.uploaded, kept, memory, targets)
-        made.note_inputs(inputs)
-        state.known.update(of_host)
+        made.note_inputs(state)
+        state.add_of_sizes(of_host, made.plan)
         state.values.update(found)
 
     def standing_step(self, arrays: Mapping[str, Any], targets: Targets) -> StandingStep | None:
@@ -233,50 +260,36 @@ class DeviceModel(ModelRounds):
             return True
         return any(self._rounds) and self._rounds.find(state.key(), state) is None
 
-    def _ran_for_open_sizes(self, state: State, kept: Collection[str], targets: Mapping[str, DeviceValue]) -> bool:
-        """Computes everything by a plan for open sizes, where there is one or can be."""
-        opening = None if state.known.maps[0] else self._dynamic.opening(state.values, kept)
-        if opening is None:
-            return False
-        made = self._round_for(opening, state, None)
-        if made is None:
-            return False
-        self.last = [made]
-        self.placements = self.constant_placements() | made.plan.placements
-        check_ranges(self.model.name, made.ranges(opening.sizes), state.values)
-        state.known.update(made.plan.known)
-        try:
-            self._run_segment(made, opening.sizes, state, kept, targets=targets)
-        except OutOfMemoryError:
-            if not self._dynamic.forget_others(made):
-                raise
-            self._run_segment(made, opening.sizes, state, kept, targets=targets)
-        return True
-
     def _execute(
         self,
         made: MadeRound,
+        sizes: tuple[int, ...],
+        rounds: Rounds,
         state: State,
         times: list[KernelTime] | None,
         kept: Collection[str],
         targets: Mapping[str, DeviceValue],
     ) -> None:
         plan = made.plan
-        for name, value in plan.known.items():
-            state.known[name] = value
-        check_ranges(self.model.name, plan.assembly.ranges.values(), state.values)
+        check_ranges(self.model.name, made.ranges(sizes), state.values, state.numbers)
+        state.known.update(plan.known)
         fetched = {
             name: viewed(np.asarray(state.host_array(tensor.source.name)), tensor)
             for name, tensor in plan.fetched.items()
         }
         if made.segment is not None:
             if times is None:
-                apart = [name for name in kept if not plan.rest.reads(name)]  # the next graph looks here for the others
-                self._run_segment(made, (), state, apart, targets=targets)
+                # Of one set of sizes the next graph looks here for what it reads.
+                is_open = isinstance(rounds, DynamicRounds)
+                apart = [*kept, *read_later(plan)] if is_open else [n for n in kept if not plan.rest.reads(n)]
+                self._run_segment(made, sizes, state, apart, targets=targets)
             else:
                 profiled, taken = made.segment.profile((), state.uploaded)
                 times += taken
                 state.values.update(profiled)
+        elif made.of_sizes is not None:
+            made.note_inputs(state)
+            state.add_of_sizes(made.of_sizes(sizes).arrays, plan)
         state.values.update(fetched)
         for step in plan.host:
             noted = plan.placements.get(step.index)

@@ -13,9 +13,9 @@ from dmlvk.dynamic.sizes import Guards
 from dmlvk.onnx.decoding.caches import Cache, Lengths
 from dmlvk.onnx.nodes.ranges import Range
 from dmlvk.onnx.nodes.values import NUMPY_TYPES, Array
-from dmlvk.onnx.plan.execution import DeviceValue
+from dmlvk.onnx.plan.execution import DeviceValue, Resident
 from dmlvk.onnx.plan.round_plans import RoundPlan
-from dmlvk.onnx.plan.segments import Segment
+from dmlvk.onnx.plan.segments import HostOfSizes, Segment
 from dmlvk.onnx.plan.states import State
 
 KEPT_PLANS = 16  # Plans for different input shapes that are kept; those not used for longest go first
@@ -30,11 +30,17 @@ class MadeRound:
         offsets: int = 0,  # how many numbers stand for operands' places
         # how many rows the caches have to which it appends, by the outputs that show them
         capacities: Mapping[str, int] | None = None,
+        # of a plan for open sizes without such a graph, what the host computes of them
+        of_sizes: HostOfSizes | None = None,
+        # integers whose contents are open as sizes are, or told apart by what keeps the round, by their names
+        numbers: Collection[str] = (),
     ) -> None:
         self.plan, self.segment, self.guards, self.capacities = plan, segment, guards, capacities
+        self.of_sizes, self.numbers = of_sizes, numbers
         self.next = Rounds()  # the rounds that follow it
-        # of a plan for open sizes, arrays of the shapes of the last run's inputs
+        # of a plan for open sizes, arrays of the shapes of the last run's inputs, and what rounds before had found out
         self.empty_inputs: dict[str, Array] = {}
+        self.known: dict[str, Any] = {}
         self._unused = (0,) * offsets
         if guards is not None:
             lengths = [(of.batch, of.tokens, -1 if of.masked is None else of.masked) for of in plan.assembly.lengths]
@@ -69,9 +75,12 @@ class MadeRound:
         _, numbers = self._numbers(*sizes, *self._unused)
         return [dataclasses.replace(of, least=a, end=b) for of, (a, b) in zip(known, numbers, strict=True)]
 
-    def note_inputs(self, values: Mapping[str, Any]) -> None:
+    def note_inputs(self, state: State) -> None:
         if self.is_open:
-            self.empty_inputs = {name: _empty(value) for name, value in values.items()}
+            inputs = {name: value for name, value in state.values.items() if not isinstance(value, Resident)}
+            numbers = {name: inputs.pop(name).copy() for name in self.numbers if name in inputs}
+            self.empty_inputs = {name: _empty(value) for name, value in inputs.items()}
+            self.known = {**state.known.maps[0], **numbers}
 
 
 def _empty(value: Any) -> Array:
@@ -102,6 +111,7 @@ class Rounds:
         return None
 
     def keep(self, key: tuple[object, ...], made: MadeRound) -> None:
+        made.next = self.following(made)
         self._rounds.setdefault(key, []).insert(0, made)
         self._rounds.move_to_end(key)
         while len(self) > self._most:
@@ -109,6 +119,10 @@ class Rounds:
             self._rounds[oldest].pop()
             if not self._rounds[oldest]:
                 del self._rounds[oldest]
+
+    def following(self, made: MadeRound) -> Rounds:
+        """Where the rounds behind one of these are kept."""
+        return Rounds()
 
     def forget_others(self, kept: MadeRound) -> bool:
         """Lets go of all rounds but one, whose memory others need; whether there were any."""

@@ -29,8 +29,9 @@ from dmlvk.onnx.plan.made_rounds import KEPT_PLANS, MadeRound, Rounds
 from dmlvk.onnx.plan.pending import Pending
 from dmlvk.onnx.plan.planning import Planner
 from dmlvk.onnx.plan.round_plans import Live, NotDynamicError, Placement, RoundPlan, readers_of
-from dmlvk.onnx.plan.segments import OpenSizes, Segment, compiled_graph
+from dmlvk.onnx.plan.segments import HostOfSizes, OpenSizes, Segment, compiled_graph
 from dmlvk.onnx.plan.states import State
+from dmlvk.support.collection import collection_paused
 from dmlvk.support.recent import Recent
 from dmlvk.support.weak_calls import weakly
 
@@ -123,45 +124,63 @@ class ModelRounds:
             name = step.proto.name or next(iter(step.proto.output), "")
             plan.placements[step.index] = Placement(name, step.proto.op_type, "host", "counts, before each run")
 
-    def _round_for(self, opening: Opening, state: State, capacities: Mapping[str, int] | None) -> MadeRound | None:
+    def _round_for(
+        self,
+        rounds: DynamicRounds,
+        steps: Pending,
+        opening: Opening,
+        state: State,
+        capacities: Mapping[str, int] | None = None,
+    ) -> MadeRound | None:
         """The plan for open sizes, of a decoder where it has room for its caches; ``None`` where there can be none."""
-        rounds = self._dynamic if capacities is None else self._open_decoder
         made = rounds.find(opening.key, state, opening.sizes)
-        if made is None:
-            made = rounds.make(
-                opening, lambda *given: self._made_for_open_sizes(state, opening.elsewhere, capacities, *given)
+        if made is not None:
+            return made
+        with collection_paused():
+            return rounds.make(
+                opening, lambda *given: self._made_for_open_sizes(steps, state, opening, capacities, *given)
             )
-        return made
 
     def _made_for_open_sizes(
         self,
+        steps: Pending,
         state: State,
-        elsewhere: Collection[str],
+        opening: Opening,
         capacities: Mapping[str, int] | None,
         guards: Guards,
-        live: Mapping[str, Live],
+        sizes: Sequence[int],
         offsets: Sequence[int],
     ) -> MadeRound:
-        planner = self.planner(state.known, live, state.host_array, capacities, guards)
-        plan = planner.planned(self.pending if capacities is None else self._decoder_steps)
+        known = opening.known()
+        there = collections.ChainMap(known, *state.known.maps)
+        planner = self.planner(there, opening.live(sizes), state.host_array, capacities, guards)
+        plan = planner.planned(steps, opening.derived(sizes))
         if capacities is not None:
             self._note_counting(plan)
             is_appended = capacities.keys() <= plan.outputs.keys() & plan.assembly.appended
             if plan.contents or not is_appended or any(of.scores for of in plan.assembly.lengths):
                 raise NotDynamicError("caches are not appended to where they lie")
-        known = collections.ChainMap(plan.known, self._constants)
+            if plan.rest or plan.host or plan.fetched:
+                raise NotDynamicError("not all of it is one graph on the device")
+        if _computes_nothing(plan, steps):
+            raise NotDynamicError("it cannot be planned")
+        found = {name: value for name, value in state.known.maps[0].items() if name not in state.numbers}
+        read = {name for step in plan.host for name in step.reads}
+        read |= {name for name in plan.derived if plan.rest.reads(name)}
         opened = OpenSizes(
             guards,
             offsets,
-            known,
+            {**self._constants, **found, **known, **plan.known},
             weakly(self._evaluated),  # the plan is kept here: it would be a circle, with all memory on the device
             lambda step: Repeated(step, self.model.opsets, self.model.name, self._limits),
-            self._shown,
+            self._shown | read,
         )
-        segment = self._segment(plan, opened, elsewhere=elsewhere)
-        if segment is None:
+        segment = self._segment(plan, opened, elsewhere=opening.elsewhere.union(read_later(plan)))
+        if segment is None and not plan.host:
             raise NotDynamicError("there is nothing for the device to compute")
-        return MadeRound(plan, segment, guards, len(offsets), capacities)
+        self._tell_hosted(plan)
+        of_sizes = HostOfSizes(plan, (), (), opened) if segment is None else None
+        return MadeRound(plan, segment, guards, len(offsets), capacities, of_sizes, tuple(opening.numbers))
 
     @functools.cached_property
     def _decoder_steps(self) -> Pending:
@@ -169,14 +188,15 @@ class ModelRounds:
 
     def graphs_of_last(self) -> list[CompiledGraph]:
         """The graphs of the last run; one for open sizes as it is for that run's."""
-        graphs = []
+        graphs, steps = [], self.pending
         for made in self.last:
             plan = made.plan
             if made.is_open:
                 arrays = {name: plan.contents.get(name, array) for name, array in made.empty_inputs.items()}
-                state = State(self._constants, arrays)
+                state = State(self._constants | made.known, arrays)
                 planner = self.planner(state.known, state.live(), state.host_array, made.capacities)
-                plan = planner.planned(self.pending if made.capacities is None else self._decoder_steps)
+                plan = planner.planned(steps if made.capacities is None else self._decoder_steps)
+            steps = made.plan.rest
             assembled = plan.assembly.assembled(list(plan.outputs.values()))
             if assembled is not None:
                 graphs.append(compiled_graph(self.device, assembled, list(plan.outputs), self._flags, fuse=self._fuse))
@@ -250,21 +270,30 @@ class ModelRounds:
 
     def _planned(self, steps: Pending, state: State) -> RoundPlan:
         plan = self.planner(state.known, state.live(), state.host_array).planned(steps)
-        if plan.rest and len(plan.rest) == len(steps) and not plan.host and not plan.outputs and not plan.known:
+        if _computes_nothing(plan, steps):
             raise ModelFileError(f"{self.model.name}: {next(iter(plan.rest)).label}: cannot be planned")
         return plan
 
-    def _made(self, plan: RoundPlan, state: State, elsewhere: Collection[str] = ()) -> MadeRound:
+    def _made(self, plan: RoundPlan, state: State, elsewhere: Collection[str] = (), *, stays: bool = True) -> MadeRound:
+        """A round for one set of sizes.
+
+        Args:
+            stays: whether what lies on the device lies there in all runs of it.
+        """
+        if not elsewhere:
+            self._tell_hosted(plan)
+        resident = {name: value for name, value in state.values.items() if stays and isinstance(value, Resident)}
+        return MadeRound(plan, self._segment(plan, resident=resident, elsewhere=elsewhere))
+
+    def _tell_hosted(self, plan: RoundPlan) -> None:
         hosted = {n: item for n, item in plan.placements.items() if item.place == "host" and n not in self._told}
-        if hosted and not elsewhere:
+        if hosted:
             first = next(iter(hosted.values()))
             _log.warning(
                 "%s: the host computes %d of %d nodes, first %r (%s): %s",
                 *(self.model.name, len(hosted), len(self.model.steps), first.node, first.op_type, first.reason),
             )
             self._told.update(hosted)  # once for each node, whatever the sizes
-        resident = {name: value for name, value in state.values.items() if isinstance(value, Resident)}
-        return MadeRound(plan, self._segment(plan, resident=resident, elsewhere=elsewhere))
 
     def _segment(self, plan: RoundPlan, opened: OpenSizes | None = None, **values: Any) -> Segment | None:
         """A plan's graph on the device; ``None`` where there is nothing to compute; with values as of the class."""
@@ -287,3 +316,13 @@ class ModelRounds:
     @property
     def _limits(self) -> Limits:
         return self._budget.limits
+
+
+def _computes_nothing(plan: RoundPlan, steps: Pending) -> bool:
+    is_left = plan.rest and len(plan.rest) == len(steps)
+    return bool(is_left and not plan.host and not plan.outputs and not plan.known)
+
+
+def read_later(plan: RoundPlan) -> list[str]:
+    """The outputs of a round's graph that later rounds read."""
+    return [name for name in plan.outputs if plan.rest.reads(name)]

@@ -58,6 +58,11 @@ class Pending:
         waited = [step for step in self.waiting[looked_at:] if step.index not in done]
         return Pending((*waiting, *waited), self._queue, begin, ahead)
 
+    def is_same_as(self, other: Pending) -> bool:
+        """Whether they are the same nodes; those of a branch or a function's body are others in each plan."""
+        mine, others = ((id(of._queue), of._begin, of._done, [id(step) for step in of.waiting]) for of in (self, other))
+        return mine == others
+
     def __len__(self) -> int:
         return len(self.waiting) + len(self._queue.steps) - self._begin - len(self._done)
 

@@ -1,8 +1,9 @@
 """Plans how a model is computed: which nodes the device computes, which the host, and in which order.
 
-A plan holds for one set of input shapes. It is a chain of rounds, most often of one: a graph for the device, then the
-nodes that only the host can compute. What depends on those is planned in the next round, when their results' shapes
-are known. A node whose shape depends on the contents of a small tensor waits for them likewise.
+A plan holds for one set of input shapes, or for all for which its guards hold. It is a chain of rounds, most often of
+one: a graph for the device, then the nodes that only the host can compute. What depends on those is planned in the next
+round, when their results' shapes are known. A node whose shape depends on the contents of a small tensor waits for them
+likewise.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from dmlvk.onnx.nodes.values import (
     Value,
 )
 from dmlvk.onnx.plan.pending import Pending
-from dmlvk.onnx.plan.round_plans import Live, NotDynamicError, Placement, RoundPlan, check_views, refuse_host, viewed
+from dmlvk.onnx.plan.round_plans import Live, Placement, RoundPlan, check_views, refuse_host, viewed
 from dmlvk.onnx.plan.round_values import RoundValues
 from dmlvk.support import faults
 
@@ -100,14 +101,18 @@ not: what all rounds look at together is in proportion to the model's nodes."""
 class Planner(RoundValues):
     """Plans one round; with arguments as of :class:`RoundValues`."""
 
-    def planned(self, steps: Pending) -> RoundPlan:
+    def planned(self, steps: Pending, derived: Mapping[str, Derived] | None = None) -> RoundPlan:
         """The round that computes as many of these nodes as it can.
+
+        Args:
+            derived: integers among what is known that follow from open sizes.
 
         Raises:
             ModelFileError: naming a node that is not valid.
             UnsupportedError: when nodes would run on the host that must not.
         """
         self._open = steps
+        self._values.update(derived or {})
         looked_at = 0
         for looked_at, step in enumerate(steps, 1):
             if step.index not in self._done:
@@ -120,8 +125,6 @@ class Planner(RoundValues):
         if self._strict:
             refuse_host(self._model.name, self._placements.values())
         outputs, fetched = self._what_is_asked_for(rest)
-        if self._guards is not None and (self._host or rest or fetched):
-            raise NotDynamicError("not all of it is one graph on the device")
         return RoundPlan(
             self._assembly,
             outputs,
@@ -333,12 +336,15 @@ class Planner(RoundValues):
             value = self._values.get(name)
             if not isinstance(value, Tensor):
                 continue
-            if value.source.kind == "input" and (name not in shown or value.source.name == name):
-                if value.source.name != name:
-                    fetched[name] = value
-            elif value.source.kind == "constant" and name not in shown:
-                assert value.source.array is not None
-                self._found[name] = viewed(value.source.array, value)
+            source = value.source
+            is_of_sizes = source.name in self._of_host or source.name in self._assembly.of_sizes
+            is_copied = name in shown or is_of_sizes or is_dynamic((value.shape, value.strides))
+            if source.kind == "input" and (not is_copied or source.name == name):
+                if source.name != name:
+                    fetched[name] = value  # the host looks at the same bytes otherwise
+            elif source.kind == "constant" and not is_copied:
+                assert source.array is not None
+                self._found[name] = viewed(source.array, value)
             else:
                 outputs[name] = self._assembly.as_written(value, f"copy {name}")
         return outputs, fetched

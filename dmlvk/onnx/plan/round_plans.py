@@ -54,6 +54,15 @@ class RoundPlan:
     contents: dict[str, Array]  # the contents of inputs that were looked at: the plan holds for these only
     placements: dict[int, Placement]  # where each node is computed, by its index in the model
 
+    def leaves_the_same_as(self, other: RoundPlan) -> bool:
+        """Whether the rounds behind it can be those behind another one: the same nodes, of which the same is known."""
+        if not self.rest.is_same_as(other.rest):
+            return False
+        known, others = ({n: of.known[n] for n in filter(self.rest.reads, of.known)} for of in (self, other))
+        derived, too = (set(filter(self.rest.reads, of.derived)) for of in (self, other))
+        same_names = known.keys() == others.keys() and derived == too
+        return same_names and all(_same(array, others[name]) for name, array in known.items())
+
 
 class NotPlannedError(Exception):
     """There is no plan of the kind that is asked for, but there is one of another; the message says why."""
@@ -86,6 +95,8 @@ def check_views(tensors: Iterable[Tensor], limits: Limits) -> None:
     """Refuses results that nothing could copy."""
     for tensor in tensors:
         check_halves(tensor)
+        if 0 in tensor.shape:
+            raise NotOnDevice("DirectML has no tensors without elements")
         size = math.prod(tensor.shape) * tensor.data_type.size_in_bits // 8
         if tensor.rank > MOST_AXES or size > limits.result_bytes:
             raise NotOnDevice(f"a tensor {list(tensor.shape)} of {size} bytes")
@@ -111,6 +122,13 @@ def viewed(array: Array, tensor: Tensor) -> Array:
         return np.lib.stride_tricks.as_strided(flat, tensor.shape, [step * flat.itemsize for step in tensor.strides])
     typed = flat.view(NUMPY_TYPES[tensor.element])
     return np.lib.stride_tricks.as_strided(typed, tensor.shape, [step * typed.itemsize for step in tensor.strides])
+
+
+def _same(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    are_arrays = isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.dtype.kind != "O"
+    return are_arrays and a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
 def readers_of(model: OnnxModel) -> dict[str, list[Step | None]]:

@@ -19,11 +19,12 @@ from dmlvk.onnx.model.inference import Inferred, NotInferred, inferred
 from dmlvk.onnx.model.limits import DEFAULT_LIMITS, Limits
 from dmlvk.onnx.model.loading import OnnxModel, Step
 from dmlvk.onnx.nodes.assembly import Assembly, Parts
-from dmlvk.onnx.nodes.derived import derived_values, host_shape
+from dmlvk.onnx.nodes.derived import derived_values, host_shape, most_exact
 from dmlvk.onnx.nodes.operators.activation import fused_activation_of
 from dmlvk.onnx.nodes.translation import Node, translation_of
 from dmlvk.onnx.nodes.values import (
     DATA_TYPES,
+    NUMPY_TYPES,
     Array,
     Awaited,
     Derived,
@@ -270,11 +271,14 @@ class RoundValues:
     def _shapes_of_host(self, step: Step, inputs: Sequence[Value | None]) -> list[Inferred | None]:
         """Types and shapes of what the host computes of sizes: those that the device's results would have."""
         found = self._inferred(step, inputs)
-        if not any(map(has_open_sizes, inputs)):
+        before = [self._before_cast(value) for value in inputs]
+        if not any(map(has_open_sizes, before)):
             return found
-        alone = host_shape(step, inputs)
+        alone = host_shape(step, before)
         if alone is not None:
-            return [None if each is None else (each[0], alone) for each in found]
+            element = next((value.element for value in inputs if isinstance(value, Tensor)), None)
+            elements = [element if each is None else each[0] for each in found]
+            return [None if each is None else (each, alone) for each in elements]
         translation = translation_of(step.domain, step.proto.op_type, step.version)
         mark, ranges = self._assembly.mark(), dict(self._assembly.ranges)
         try:
@@ -295,6 +299,18 @@ class RoundValues:
         for value in inputs:
             fix(value, f"the host computes {step.proto.op_type} of sizes")
         return found
+
+    def _before_cast(self, value: Value | None) -> Value | None:
+        """A value, or the integers that follow from sizes and were cast to it, exactly: exporters count in FLOAT."""
+        if not isinstance(value, Tensor) or value.source.name not in self._of_host:
+            return value
+        casts = (step for step in self._prelude if value.source.name in step.proto.output)
+        source = next((self._value(step.proto.input[0]) for step in casts if step.proto.op_type == "Cast"), None)
+        dtype = NUMPY_TYPES[value.element]
+        if not isinstance(source, Derived) or dtype.kind != "f":
+            return value
+        most = most_exact(dtype)
+        return source if all(-most < number < most for number in source.numbers.reshape(-1)) else value
 
     def _unused(self, step: Step) -> list[str]:
         """The outputs of a node of the model that nothing reads; of a function's body none is known to be such."""

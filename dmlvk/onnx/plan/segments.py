@@ -57,7 +57,7 @@ class OpenSizes:
     # computes a node on the host for the first time, and says which program did
     evaluated: Callable[[Step, Mapping[str, Any]], tuple[list[Any], str]]
     repeated: Callable[[Step], Repeated]  # makes what computes it again, without looking at it
-    shown: Collection[str]  # the model's outputs, by name
+    shown: Collection[str]  # what others than its graph read, by name: the model's outputs, what is computed behind it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +72,9 @@ class _OfSizes:
     lying: dict[str, Resident] = dataclasses.field(default_factory=dict)
 
 
-class _HostOfSizes:
+class HostOfSizes:
+    """What the host computes of open sizes."""
+
     def __init__(self, plan: RoundPlan, shapes: tuple[tuple[int, ...], ...], read: Collection[str], of: OpenSizes):
         self._prelude, self._known, self._evaluated = plan.prelude, of.known, of.evaluated
         self._repeated = [of.repeated(step) for step in plan.prelude]
@@ -93,7 +95,7 @@ class _HostOfSizes:
             results = repeated(given) if self._was_evaluated else self._evaluated(step, given)[0]
             for name, result in zip(step.proto.output, results, strict=True):
                 if name:
-                    made[name] = np.asarray(result)
+                    made[name] = np.asarray(result).view()  # with memory that is not its own: callers get copies
         self._was_evaluated = True
         return _OfSizes(sizes, shapes, made)
 
@@ -158,7 +160,7 @@ class Segment:
             self._bound.described = lambda place: _described(assembled, names, place)
         self._bound.bind({n: (each.buffer.allocation, each.offset) for n, each in self._bindings.items()})
         shapes = tuple(tensor.shape for tensor in self._tensors)
-        self._host = None if opened is None else _HostOfSizes(plan, shapes, self._inputs.values(), opened)
+        self._host = None if opened is None else HostOfSizes(plan, shapes, self._inputs.values(), opened)
         self._of_sizes: Recent[tuple[int, ...], _OfSizes] = Recent(KEPT_RECORDINGS)
         self._last: _OfSizes | None = None
         self._has_replays = False  # which upload without leaving word

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import collections
+import copy
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto
 
 from dmlvk.onnx.decoding.caches import Cache
-from dmlvk.onnx.nodes.values import element_of
+from dmlvk.onnx.nodes.values import Array, element_of
 from dmlvk.onnx.plan.execution import DeviceValue, Resident
 from dmlvk.onnx.plan.pending import Pending
-from dmlvk.onnx.plan.round_plans import Live
+from dmlvk.onnx.plan.round_plans import Live, RoundPlan
+
+_MOST_NUMBERS = 16
+"""Of a value that is known by its contents: more than dimensions are many."""
 
 
 class State:
@@ -23,12 +28,14 @@ class State:
     """
 
     def __init__(self, known: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
-        self._instead = {name: value for name, value in arrays.items() if name in known}
+        # copies: plans keep them
+        self._instead = {name: copy.copy(value) for name, value in arrays.items() if name in known}
         self.known = collections.ChainMap[str, Any]({}, known)  # type: ignore[arg-type]  # the second one is only read
         self.values: dict[str, Any] = {}
+        self.numbers: dict[str, Array] = {}  # integers among what is known that follow from open sizes
         self.kept_bytes = 0
         for name, value in arrays.items():
-            self.add(name, value)
+            self.add(name, self._instead.get(name, value))
 
     def add(self, name: str, value: Any) -> None:
         """Notes a value; one without elements is known as soon as its shape is."""
@@ -37,9 +44,19 @@ class State:
         else:
             self.values[name] = value
 
+    def add_of_sizes(self, arrays: Mapping[str, Array], plan: RoundPlan) -> None:
+        """Notes what the host has computed of a plan's open sizes; integers are open in rounds behind it, too."""
+        for name, array in arrays.items():
+            if not plan.rest:
+                self.known[name] = array
+            elif name in plan.derived and can_be_open(array):
+                self.known[name] = self.numbers[name] = array
+            else:
+                self.add(name, array)
+
     def drop(self, shown: Collection[str], pending: Pending) -> None:
         """Lets go of what is neither shown nor read by nodes that are not computed yet, nor given for a constant."""
-        for values in (self.values, self.known.maps[0]):
+        for values in (self.values, self.known.maps[0], self.numbers):
             for name in [name for name in values if not (name in shown or name in self._instead)]:
                 if not pending.reads(name):
                     del values[name]
@@ -87,12 +104,22 @@ class State:
 
     def key(self) -> tuple[object, ...]:
         """What a plan depends on, besides contents that are looked at."""
-        empty = tuple((name, self.known[name].shape) for name in self.known.maps[0] if _is_empty(self.known[name]))
         live = tuple(
             (name, live.element, live.shape) for name, live in ((name, _live(v)) for name, v in self.values.items())
         )
-        instead = tuple((name, np.asarray(value).tobytes()) for name, value in self._instead.items())
-        return (empty, live, instead)
+        numbers = tuple((name, array.tobytes()) for name, array in self.numbers.items())
+        return (*self.key_of_known(), live, numbers)
+
+    def key_of_known(self) -> tuple[object, ...]:
+        """What a plan depends on of what is known, but for integers that follow from open sizes."""
+        empty = tuple((name, self.known[name].shape) for name in self.known.maps[0] if _is_empty(self.known[name]))
+        return empty, tuple((name, np.asarray(value).tobytes()) for name, value in self._instead.items())
+
+
+def can_be_open(array: Any) -> bool:
+    """Whether a value's contents can be open as sizes are."""
+    is_few = isinstance(array, np.ndarray) and 0 < array.size <= _MOST_NUMBERS
+    return is_few and element_of(array) in (TensorProto.INT32, TensorProto.INT64)
 
 
 def _is_empty(value: Any) -> bool:

@@ -331,11 +331,18 @@ def gather_elements(node: Node) -> None:
     node.set(node.apply("GATHER_ELEMENTS", input_tensor=tensor, indices_tensor=indices, axis=axis))
 
 
+def _tuples(node: Node, most: int) -> Tensor:
+    """Indices of which the last axis goes through those of one element; plans are for the length that it has."""
+    indices = _indices(node, 1)
+    length = next((length for length in range(1, most + 1) if indices.shape[-1] == length), indices.shape[-1])
+    return indices.viewed((*indices.shape[:-1], length), indices.strides)
+
+
 @translates("GatherND", by=["GATHER_ND1"])
 def gather_nd(node: Node) -> None:
     """Slices by several indices each."""
-    tensor, indices, batch = node.tensor(0), _indices(node, 1), node.integer("batch_dims")
-    shape = (*indices.shape[:-1], *tensor.shape[batch + int(indices.shape[-1]) :])
+    tensor, indices, batch = node.tensor(0), _tuples(node, node.tensor(0).rank), node.integer("batch_dims")
+    shape = (*indices.shape[:-1], *tensor.shape[batch + indices.shape[-1] :])
     rank = max(tensor.rank, indices.rank, len(shape), 1)
     made = node.apply(
         "GATHER_ND1",
@@ -370,7 +377,7 @@ def scatter_nd(node: Node) -> None:
     """Slices by several indices each, without a reduction."""
     if node.text("reduction", "none") != "none":
         raise NotOnDevice("a reduction of what is scattered")
-    tensor, indices, updates = node.tensor(0), _indices(node, 1), node.tensor(2)
+    tensor, indices, updates = node.tensor(0), _tuples(node, node.tensor(0).rank), node.tensor(2)
     rank = max(tensor.rank, indices.rank, updates.rank)
     made = node.apply(
         "SCATTER_ND",
