@@ -39,11 +39,7 @@ from dmlvk.spirv.specialization import NAIVE_DRIVERS  # noqa: E402
 from dmlvk.support import faults  # noqa: E402  # likewise
 from tests import costs  # noqa: E402  # likewise
 from tests.effort import IS_QUICK, TAKES_TURNS, TURN, OfTurn, items_of_number, items_of_turns, quick_items  # noqa: E402  # likewise
-from tests.reversal import TURNS_AROUND, turn_around_what_nothing_orders  # noqa: E402  # likewise
 from tests.targets import every_bench  # noqa: E402  # likewise
-
-if TURNS_AROUND:
-    turn_around_what_nothing_orders()
 
 
 @pytest.hookimpl(optionalhook=True)  # there is no such hook where pytest-xdist is switched off
@@ -143,7 +139,6 @@ def pytest_report_header() -> list[str]:
     """Names the devices, so that a log shows what was tested."""
     extent = ["quick tests only; scripts/test.sh --all runs the sweeps, too"] if IS_QUICK else []
     extent += ["most tests on one of the devices; scripts/test.sh --every-driver: on each"] if TAKES_TURNS else []
-    extent += ["dispatches that do not wait for one another run in the opposite order"] if TURNS_AROUND else []
     return extent + [f"Vulkan device {info.index}: {info.name} ({info.kind}, {info.driver})" for info in _DEVICES]
 
 

@@ -17,7 +17,9 @@ def averages(data_type: DataType, size: int) -> Iterator[Task]:
     """Of windows of 2 x 2 side by side."""
     n, c, h, w = images(data_type, size)
     means, members = {"InputGradientTensor": (n, c, h // 2, w // 2)}, pool_members(2, 2, 0)
-    desc = described("AVERAGE_POOLING_GRAD", data_type, means, (n, c, h, w), IncludePadding=False, **members)
+    desc = described(
+        "AVERAGE_POOLING_GRAD", data_type, means, OutputGradientTensor=(n, c, h, w), IncludePadding=False, **members
+    )
 
     def in_torch(torch: Any, inputs: Sequence[Any]) -> Any:
         like = inputs[0].new_empty((n, c, h, w))
@@ -31,7 +33,7 @@ def maxima(data_type: DataType, size: int) -> Iterator[Task]:
     """Of windows of 3 x 3 in steps of 2; the maxima are found first, by PyTorch, too."""
     n, c, h, w = images(data_type, size)
     sizes, members = {"InputTensor": (n, c, h, w), "InputGradientTensor": (n, c, h // 2, w // 2)}, pool_members(3, 2, 1)
-    desc = described("MAX_POOLING_GRAD", data_type, sizes, (n, c, h, w), Dilations=(1, 1), **members)
+    desc = described("MAX_POOLING_GRAD", data_type, sizes, Dilations=(1, 1), **members)
 
     def in_torch(torch: Any, inputs: Sequence[Any]) -> Any:
         x, gradients = inputs
@@ -48,7 +50,7 @@ def local_responses(data_type: DataType, size: int) -> Iterator[Task]:
     n, c, h, w = images(data_type, size)
     sizes = dict.fromkeys(("InputTensor", "InputGradientTensor"), (n, c, h, w))
     members = {"CrossChannel": True, "LocalSize": 5, "Alpha": 1e-4, "Beta": 0.75, "Bias": 1.0}
-    desc = described("LOCAL_RESPONSE_NORMALIZATION_GRAD", data_type, sizes, (n, c, h, w), **members)
+    desc = described("LOCAL_RESPONSE_NORMALIZATION_GRAD", data_type, sizes, **members)
 
     def in_torch(torch: Any, inputs: Sequence[Any]) -> Any:
         x = inputs[0].detach().requires_grad_()
@@ -66,8 +68,9 @@ def _resampled(
     offset = 0.5 if name == "RESAMPLE_GRAD" else 0.0
     more = {} if name == "RESAMPLE_GRAD" else {"RoundingDirection": AxisDirection.DECREASING}
     desc = described(
-        name, data_type, {"InputGradientTensor": (n, c, 2 * h, 2 * w)}, (n, c, h, w), InterpolationMode=mode,
-        Scales=(1.0, 1.0, 2.0, 2.0), InputPixelOffsets=(offset,) * 4, OutputPixelOffsets=(-offset,) * 4, **more,
+        name, data_type, {"InputGradientTensor": (n, c, 2 * h, 2 * w)}, OutputGradientTensor=(n, c, h, w),
+        InterpolationMode=mode, Scales=(1.0, 1.0, 2.0, 2.0), InputPixelOffsets=(offset,) * 4,
+        OutputPixelOffsets=(-offset,) * 4, **more,
     )  # fmt: skip
 
     def in_torch(torch: Any, inputs: Sequence[Any]) -> Any:

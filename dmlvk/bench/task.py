@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from dmlvk.arrays.tensor_bytes import has_views, lay_out
 from dmlvk.datatypes import DataType
-from dmlvk.operators import OPERATORS, Field, OperatorDesc, operator_desc
-from dmlvk.operators.members import directml_name
+from dmlvk.operators import OPERATORS, Field, OperatorDesc
+from dmlvk.operators.naming import inferred_desc
 from dmlvk.tensors import TensorDesc, packed_strides
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -128,18 +128,17 @@ def pool_members(window: int, stride: int, pad: int) -> dict[str, Any]:
 
 
 def described(
-    operator: str, data_type: DataType, inputs: Mapping[str, Sequence[int]], *outputs: Sequence[int], **members: Any
+    operator: str, data_type: DataType, inputs: Mapping[str, Sequence[int] | TensorDesc], **members: Any
 ) -> OperatorDesc:
-    """A description by DirectML's names, whose tensors all have one data type but those among ``members``.
+    """A description by DirectML's names, whose tensors have one data type unless they are given.
 
     Args:
-        inputs: sizes of the tensors that are read, by name.
-        outputs: sizes of those that are written, in DirectML's order, but for those among ``members``.
-        members: all else, but for numbers of entries.
+        inputs: tensors that are read, or their sizes, by name.
+        members: all else, but for numbers of entries and outputs that follow; sizes of outputs that do not, or tensors.
     """
-    fields = OPERATORS[operator].fields
-    written = (field.name for field in fields if field.kind == "output" and field.name not in members)
-    sizes = {**inputs, **dict(zip(written, outputs, strict=False))}
-    members |= {name: TensorDesc(data_type, each) for name, each in sizes.items()}
-    counts = {directml_name(f.counted_by): len(members[f.name]) for f in fields if f.counted_by is not None}
-    return operator_desc(operator, **{**counts, **members})
+    names = {field.name: field.attribute for field in OPERATORS[operator].fields}
+    tensors = {name: t if isinstance(t, TensorDesc) else TensorDesc(data_type, t) for name, t in inputs.items()}
+    given = {names[name]: value for name, value in {**tensors, **members}.items()}
+    written = [field.attribute for field in OPERATORS[operator].fields if field.kind == "output"]
+    types = {name: data_type for name in written if not isinstance(given.get(name), TensorDesc)}
+    return inferred_desc(operator, given, types)

@@ -39,12 +39,8 @@ def _is_supported(task: Task) -> bool:
 
 
 def _product(m: int, k: int, n: int, data_type: DataType, batch: int = 1, series: str = "") -> Task:
-    sizes = ((1, batch, m, k), (1, batch, k, n), (1, batch, m, n))
-    a, b, c = (TensorDesc(data_type, size) for size in sizes)
-    desc = operator_desc(
-        "GEMM", ATensor=a, BTensor=b, OutputTensor=c, TransA="NONE", TransB="NONE",
-        Alpha=1.0, Beta=0.0,
-    )  # fmt: skip
+    sizes = {"ATensor": (1, batch, m, k), "BTensor": (1, batch, k, n)}
+    desc = described("GEMM", data_type, sizes, TransA="NONE", TransB="NONE", Alpha=1.0, Beta=0.0)
     words = f"{batch} x ({m} x {k} x {n})" if batch > 1 else f"{m} x {k} x {n}"
     point: dict[str, Any] = {"series": series, "extent": k}
     if min(m, n) <= 32 < max(m, n) and batch == 1:  # as fast as the matrix can be read
@@ -88,11 +84,8 @@ def _dequantized(data_type: DataType, size: int) -> Iterator[Task]:
         )
         work = sum(tensor.size_in_bytes for _, tensor in weights.inputs if tensor is not None)
         for rows in (1, 2, 4, 8, 16, 512):
-            left, result = TensorDesc(data_type, (rows, terms)), TensorDesc(data_type, (rows, columns))
-            desc = operator_desc(
-                "GEMM", ATensor=left, BTensor=weights.output_tensor, OutputTensor=result, TransA="NONE",
-                TransB="TRANSPOSE", Alpha=1.0, Beta=0.0,
-            )  # fmt: skip
+            tensors = {"ATensor": TensorDesc(data_type, (rows, terms)), "BTensor": weights.output_tensor}
+            desc = described("GEMM", data_type, tensors, TransA="NONE", TransB="TRANSPOSE", Alpha=1.0, Beta=0.0)
             name = f"GEMM {rows} x {terms} by {columns} columns of 4 bits"
             if rows > 16:
                 yield Task(name, desc, data_type, 2 * rows * columns * terms, "OP/s", weights=weights, deviation=0.05)
@@ -119,15 +112,11 @@ def _convolution(
 ) -> Task:
     pad = window // 2
     out = (side + 2 * pad - window) // stride + 1
-    tensors = {
-        "InputTensor": TensorDesc(data_type, (batch, channels, side, side)),
-        "FilterTensor": TensorDesc(data_type, (filters, channels // groups, window, window)),
-        "OutputTensor": TensorDesc(data_type, (batch, filters, out, out)),
-    }
-    desc = operator_desc(
-        "CONVOLUTION", **tensors, Mode="CROSS_CORRELATION", Direction="FORWARD", DimensionCount=2,
-        Strides=(stride, stride), Dilations=(1, 1), StartPadding=(pad, pad), EndPadding=(pad, pad),
-        OutputPadding=(0, 0), GroupCount=groups,
+    sizes = (batch, channels, side, side)
+    desc = described(
+        "CONVOLUTION", data_type, {"InputTensor": sizes, "FilterTensor": (filters, channels // groups, window, window)},
+        Mode="CROSS_CORRELATION", Direction="FORWARD", Strides=(stride, stride), Dilations=(1, 1),
+        StartPadding=(pad, pad), EndPadding=(pad, pad), OutputPadding=(0, 0), GroupCount=groups,
     )  # fmt: skip
     kind = "depthwise " if groups > 1 else ""
     name = f"{kind}{window}x{window}, {batch}x{channels}x{side}x{side} -> {filters}"
@@ -145,15 +134,13 @@ def _convolution(
 @bench_tasks("MAX_POOLING", "MAX_POOLING", 3, 2, 1)
 def _pools(operator_name: str, window: int, stride: int, pad: int, data_type: DataType, size: int) -> Iterator[Task]:
     n, c, h, w = images(data_type, size)
-    out = (h + 2 * pad - window) // stride + 1
     members = pool_members(window, stride, pad)
     names = {field.name for field in OPERATORS[operator_name].fields}
     if "Dilations" in names:
         members["Dilations"] = (1, 1)
     if "IncludePadding" in names:
         members["IncludePadding"] = False
-    source, result = TensorDesc(data_type, (n, c, h, w)), TensorDesc(data_type, (n, c, out, out))
-    desc = operator_desc(operator_name, InputTensor=source, OutputTensor=result, **members)
+    desc = described(operator_name, data_type, {"InputTensor": (n, c, h, w)}, **members)
     call = "max_pool2d" if operator_name.startswith("MAX") else "avg_pool2d"
 
     def in_torch(torch: Any, inputs: Sequence[Any]) -> Any:
@@ -172,8 +159,7 @@ def _reductions(data_type: DataType, size: int) -> Iterator[Task]:
     source = (1, 1, rows, columns)
     for function, call in (("SUM", "sum"), ("MAX", "amax")):
         for words, axes in (("of rows", (3,)), ("of columns", (2,)), ("of all", (2, 3))):
-            sizes = [1 if axis in axes else length for axis, length in enumerate(source)]
-            desc = described("REDUCE", data_type, {"InputTensor": source}, sizes, Function=function, Axes=axes)
+            desc = described("REDUCE", data_type, {"InputTensor": source}, Function=function, Axes=axes)
             yield moving(f"{function} {words}, {rows} x {columns}", desc, _reduced_in_torch(call, axes))
 
 
@@ -192,12 +178,14 @@ def _argmax(data_type: DataType, size: int) -> Iterator[Task]:
 @bench_tasks("JOIN")
 def _join(data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size // 4)
-    part, whole = TensorDesc(data_type, (rows, columns)), TensorDesc(data_type, (4 * rows, columns))
-    desc = operator_desc("JOIN", InputCount=4, InputTensors=[part] * 4, OutputTensor=whole, Axis=0)
-    yield moving(f"4 of {rows} x {columns}", desc, lambda torch, inputs: torch.cat(list(inputs), 0))
-    beside = TensorDesc(data_type, (rows, 4 * columns))
-    desc = operator_desc("JOIN", InputCount=4, InputTensors=[part] * 4, OutputTensor=beside, Axis=1)
-    yield moving(f"4 of {rows} x {columns}, side by side", desc, lambda torch, inputs: torch.cat(list(inputs), 1))
+    parts = [TensorDesc(data_type, (rows, columns))] * 4
+    for axis, words in enumerate(("", ", side by side")):
+        desc = described("JOIN", data_type, {}, InputTensors=parts, Axis=axis)
+        yield moving(f"4 of {rows} x {columns}{words}", desc, _joined_in_torch(axis))
+
+
+def _joined_in_torch(axis: int) -> InTorch:
+    return lambda torch, inputs: torch.cat(list(inputs), axis)
 
 
 @bench_tasks("SPLIT")
@@ -213,10 +201,9 @@ def _slices(data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size)
     for words, offset, length, stride in (("whole rows", 1, rows - 2, (1, 1)), ("every second", 0, rows, (1, 2))):
         window = (length, columns)
-        result = (length, columns // stride[1])
         members = {"InputWindowOffsets": (offset, 0), "InputWindowSizes": window, "InputWindowStrides": stride}
-        desc = described("SLICE1", data_type, {"InputTensor": (rows, columns)}, result, **members)
-        work = 2 * math.prod(result) * data_type.size_in_bytes * (3 if stride[1] == 2 else 2) // 2
+        desc = described("SLICE1", data_type, {"InputTensor": (rows, columns)}, **members)
+        work = 2 * length * (columns // stride[1]) * data_type.size_in_bytes * (3 if stride[1] == 2 else 2) // 2
         yield moving(f"{words} of {rows} x {columns}", desc, _sliced(offset, length, stride[1]), work=work)
 
 
@@ -228,14 +215,14 @@ def _sliced(offset: int, length: int, step: int) -> InTorch:
 def _padding(data_type: DataType, size: int) -> Iterator[Task]:
     n, c, h, w = images(data_type, size)
     members = {"StartPadding": (0, 0, 1, 1), "EndPadding": (0, 0, 1, 1), "PaddingMode": "CONSTANT", "PaddingValue": 0.0}
-    desc = described("PADDING", data_type, {"InputTensor": (n, c, h, w)}, (n, c, h + 2, w + 2), **members)
+    desc = described("PADDING", data_type, {"InputTensor": (n, c, h, w)}, **members)
     yield moving(f"by 1, {n}x{c}x{h}x{w}", desc, lambda torch, inputs: torch.nn.functional.pad(inputs[0], (1, 1, 1, 1)))
 
 
 @bench_tasks("TILE")
 def _tile(data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size // 4)
-    desc = described("TILE", data_type, {"InputTensor": (rows, columns)}, (2 * rows, 2 * columns), Repeats=(2, 2))
+    desc = described("TILE", data_type, {"InputTensor": (rows, columns)}, Repeats=(2, 2))
     yield moving(f"2 x 2, {rows} x {columns}", desc, lambda torch, inputs: torch.tile(inputs[0], (2, 2)))
 
 
@@ -267,11 +254,11 @@ def _blocks(operator_name: str, data_type: DataType, size: int) -> Iterator[Task
 @bench_tasks("GATHER")
 def _gathers(data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size)
-    source = TensorDesc(data_type, (rows, columns))
-    desc = operator_desc(
-        "GATHER", InputTensor=source, IndicesTensor=TensorDesc(DataType.UINT32, (1, rows)), OutputTensor=source,
-        Axis=0, IndexDimensions=1,
-    )  # fmt: skip
+    tensors = {
+        "InputTensor": TensorDesc(data_type, (rows, columns)),
+        "IndicesTensor": TensorDesc(DataType.UINT32, (1, rows)),
+    }
+    desc = described("GATHER", data_type, tensors, OutputTensor=(rows, columns), Axis=0, IndexDimensions=1)
 
     def in_torch(torch: Any, inputs: Sequence[Any]) -> Any:
         return torch.index_select(inputs[0], 0, inputs[1].reshape(-1).to(torch.int64))
@@ -283,11 +270,11 @@ def _gathers(data_type: DataType, size: int) -> Iterator[Task]:
 @bench_tasks("SCATTER", "SCATTER")
 def _elements(operator_name: str, data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size)
-    source, indices = TensorDesc(data_type, (rows, columns)), TensorDesc(DataType.INT64, (rows, columns))
-    tensors = {"InputTensor": source, "IndicesTensor": indices, "OutputTensor": source}
+    sizes = (rows, columns)
+    tensors: dict[str, Any] = {"InputTensor": sizes, "IndicesTensor": TensorDesc(DataType.INT64, sizes)}
     if operator_name == "SCATTER":
-        tensors["UpdatesTensor"] = source
-    desc = operator_desc(operator_name, **tensors, Axis=1)
+        tensors["UpdatesTensor"] = sizes
+    desc = described(operator_name, data_type, tensors, Axis=1)
 
     def in_torch(torch: Any, inputs: Sequence[Any]) -> Any:
         if operator_name == "SCATTER":
@@ -302,7 +289,7 @@ def _elements(operator_name: str, data_type: DataType, size: int) -> Iterator[Ta
 @bench_tasks("DEPTH_TO_SPACE")
 def _depth_to_space(data_type: DataType, size: int) -> Iterator[Task]:
     n, c, h, w = images(data_type, size)
-    desc = described("DEPTH_TO_SPACE", data_type, {"InputTensor": (n, c, h, w)}, (n, c // 4, 2 * h, 2 * w), BlockSize=2)
+    desc = described("DEPTH_TO_SPACE", data_type, {"InputTensor": (n, c, h, w)}, BlockSize=2)
     yield moving(f"2, {n}x{c}x{h}x{w}", desc, None)
 
 
@@ -311,7 +298,7 @@ def _cumulative(data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size)
     sizes, members = (1, 1, rows, columns), {"AxisDirection": "INCREASING", "HasExclusiveSum": False}
     for words, axis in (("rows", 3), ("columns", 2)):
-        desc = described("CUMULATIVE_SUMMATION", data_type, {"InputTensor": sizes}, sizes, Axis=axis, **members)
+        desc = described("CUMULATIVE_SUMMATION", data_type, {"InputTensor": sizes}, Axis=axis, **members)
         yield moving(f"of {words}, {rows} x {columns}", desc, _cumsum(axis))
 
 
@@ -322,10 +309,8 @@ def _cumsum(axis: int) -> InTorch:
 @bench_tasks("TOP_K")
 def _top_k(data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size)
-    sizes, index = (1, 1, rows, 10), TensorDesc(DataType.UINT32, (1, 1, rows, 10))
-    desc = described(
-        "TOP_K", data_type, {"InputTensor": (1, 1, rows, columns)}, sizes, OutputIndexTensor=index, Axis=3, K=10
-    )
+    index = TensorDesc(DataType.UINT32, (1, 1, rows, 10))
+    desc = described("TOP_K", data_type, {"InputTensor": (1, 1, rows, columns)}, OutputIndexTensor=index, Axis=3, K=10)
     yield moving(f"10 of {columns}, {rows} rows", desc, lambda torch, inputs: torch.topk(inputs[0], 10, -1).values)
 
 
@@ -334,10 +319,9 @@ def _normalizations(data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size)
     tensor = TensorDesc(data_type, (1, 1, rows, columns))
     row = TensorDesc(data_type, tensor.sizes, (0, 0, 0, 1))
-    desc = operator_desc(
-        "MEAN_VARIANCE_NORMALIZATION1", InputTensor=tensor, ScaleTensor=row, BiasTensor=row, OutputTensor=tensor,
-        AxisCount=1, Axes=(3,), NormalizeVariance=True, Epsilon=1e-5,
-    )  # fmt: skip
+    tensors = {"InputTensor": tensor, "ScaleTensor": row, "BiasTensor": row}
+    members = {"NormalizeVariance": True, "Epsilon": 1e-5}
+    desc = described("MEAN_VARIANCE_NORMALIZATION1", data_type, tensors, Axes=(3,), **members)
 
     def in_torch(torch: Any, inputs: Sequence[Any]) -> Any:
         row = inputs[1].reshape(-1, columns)[0], inputs[2].reshape(-1, columns)[0]
@@ -347,10 +331,8 @@ def _normalizations(data_type: DataType, size: int) -> Iterator[Task]:
     yield moving(f"of rows, {rows} x {columns}", desc, in_torch, work=work)
     n, c, h, w = images(data_type, size)
     tensor, channel = TensorDesc(data_type, (n, c, h, w)), TensorDesc(data_type, (n, c, h, w), (0, 1, 0, 0))
-    desc = operator_desc(
-        "MEAN_VARIANCE_NORMALIZATION1", InputTensor=tensor, ScaleTensor=channel, BiasTensor=channel,
-        OutputTensor=tensor, AxisCount=2, Axes=(2, 3), NormalizeVariance=True, Epsilon=1e-5,
-    )  # fmt: skip
+    tensors = {"InputTensor": tensor, "ScaleTensor": channel, "BiasTensor": channel}
+    desc = described("MEAN_VARIANCE_NORMALIZATION1", data_type, tensors, Axes=(2, 3), **members)
 
     def instances_in_torch(torch: Any, inputs: Sequence[Any]) -> Any:
         factors = (inputs[1][0, :, 0, 0].contiguous(), inputs[2][0, :, 0, 0].contiguous())
@@ -363,11 +345,9 @@ def _normalizations(data_type: DataType, size: int) -> Iterator[Task]:
 @bench_tasks("BATCH_NORMALIZATION")
 def _batch_normalization(data_type: DataType, size: int) -> Iterator[Task]:
     n, c, h, w = images(data_type, size)
-    tensor, channel = TensorDesc(data_type, (n, c, h, w)), TensorDesc(data_type, (1, c, 1, 1))
-    desc = operator_desc(
-        "BATCH_NORMALIZATION", InputTensor=tensor, MeanTensor=channel, VarianceTensor=channel, ScaleTensor=channel,
-        BiasTensor=channel, OutputTensor=tensor, Spatial=True, Epsilon=10.0,
-    )  # fmt: skip
+    of_channels = ("MeanTensor", "VarianceTensor", "ScaleTensor", "BiasTensor")
+    sizes = {"InputTensor": (n, c, h, w), **dict.fromkeys(of_channels, (1, c, 1, 1))}
+    desc = described("BATCH_NORMALIZATION", data_type, sizes, Spatial=True, Epsilon=10.0)
 
     def in_torch(torch: Any, inputs: Sequence[Any]) -> Any:
         mean, variance, scale, bias = (values.reshape(-1) for values in inputs[1:])
@@ -381,8 +361,7 @@ def _local_responses(data_type: DataType, size: int) -> Iterator[Task]:
     """Across five channels."""
     n, c, h, w = images(data_type, size)
     members = {"CrossChannel": True, "LocalSize": 5, "Alpha": 1e-4, "Beta": 0.75, "Bias": 1.0}
-    sizes = (n, c, h, w)
-    desc = described("LOCAL_RESPONSE_NORMALIZATION", data_type, {"InputTensor": sizes}, sizes, **members)
+    desc = described("LOCAL_RESPONSE_NORMALIZATION", data_type, {"InputTensor": (n, c, h, w)}, **members)
 
     def in_torch(torch: Any, inputs: Sequence[Any]) -> Any:
         return torch.nn.functional.local_response_norm(inputs[0], 5, 1e-4, 0.75, 1.0)
@@ -394,8 +373,9 @@ def _local_responses(data_type: DataType, size: int) -> Iterator[Task]:
 def _resample(data_type: DataType, size: int) -> Iterator[Task]:
     n, c, h, w = images(data_type, size // 4)
     desc = described(
-        "RESAMPLE1", data_type, {"InputTensor": (n, c, h, w)}, (n, c, 2 * h, 2 * w), InterpolationMode="LINEAR",
-        Scales=(1.0, 1.0, 2.0, 2.0), InputPixelOffsets=(0.5,) * 4, OutputPixelOffsets=(-0.5,) * 4,
+        "RESAMPLE1", data_type, {"InputTensor": (n, c, h, w)}, OutputTensor=(n, c, 2 * h, 2 * w),
+        InterpolationMode="LINEAR", Scales=(1.0, 1.0, 2.0, 2.0), InputPixelOffsets=(0.5,) * 4,
+        OutputPixelOffsets=(-0.5,) * 4,
     )  # fmt: skip
 
     def in_torch(torch: Any, inputs: Sequence[Any]) -> Any:

@@ -479,13 +479,6 @@ def _usual_activations(name: str, data_type: DataType) -> list[dml.FusedActivati
     return [dml.FusedActivation(kind, **attributes) for attributes in typical_attributes(kind, data_type)]
 
 
-def fused_activations(name: str, data_type: DataType) -> list[dml.FusedActivation]:
-    """An activation with usual attributes, then with others, as an operator may fuse it."""
-    kind = OPERATORS[name]
-    others = [dml.FusedActivation(kind, **attributes) for attributes in attribute_sets(kind, data_type)]
-    return list(dict.fromkeys([*_usual_activations(name, data_type), *others]))
-
-
 def _integers(data_type: DataType) -> list[int]:
     limits = np.iinfo(data_type.numpy_dtype)
     ends = [limits.min, limits.min + 1, limits.max - 1, limits.max]

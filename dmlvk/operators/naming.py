@@ -7,10 +7,13 @@ import fnmatch
 from collections.abc import Mapping
 from typing import Any
 
+from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
 from dmlvk.operators.declaration import OPERATORS, OperatorDesc
 from dmlvk.operators.fusion import FusedActivation
 from dmlvk.operators.members import named_value
+from dmlvk.operators.shapes import Draft
+from dmlvk.tensors import TensorDesc
 
 _PREFIXES = ("", "ELEMENT_WISE_", "ACTIVATION_")
 
@@ -57,6 +60,31 @@ def operator_desc(name: str, **members: object) -> OperatorDesc:
     if missing:
         raise InvalidArgumentError(f"{desc_class.operator_name}: member {missing[0]} is required")
     return desc_class(**values)
+
+
+def inferred_desc(name: str, members: Mapping[str, Any], types: Mapping[str, DataType]) -> OperatorDesc:
+    """A description whose outputs have the sizes that follow from its inputs, and whose arrays are counted.
+
+    Args:
+        name: the operator, ``"GEMM"``.
+        members: by their Python names, but for numbers of entries; what is optional and not among them is absent.
+            An output may be a tensor, sizes that do not follow, or ``None``: absent.
+        types: data types of outputs by their Python names; where sizes do not follow, they are the first input's.
+    """
+    kind = OPERATORS[name]
+    known: dict[str, Any] = {field.attribute: None for field in kind.fields if field.optional}
+    known |= {f.counted_by: len(members[f.attribute]) for f in kind.fields if f.counted_by and f.attribute in members}
+    for field in kind.fields:
+        if field.attribute in members:
+            known[field.attribute] = named_value(field, members[field.attribute], f"{name}: {field.name}")
+    outputs = [field.attribute for field in kind.fields if field.kind == "output" and field.attribute in types]
+    sizes = {member: known.pop(member) for member in outputs if members.get(member) is not None}
+    outputs = [member for member in outputs if member not in members or member in sizes]
+    if len(sizes) < len(outputs) and kind.declaration.shapes is not None:
+        sizes = {**kind.declaration.shapes(Draft(name, known)), **sizes}
+    alike = next((tuple(each.sizes) for each in members.values() if isinstance(each, TensorDesc)), ())
+    known |= {member: TensorDesc(types[member], sizes.get(member, alike)) for member in outputs}
+    return kind(**known)
 
 
 def fused_activation(name: str, **members: object) -> FusedActivation:

@@ -35,54 +35,6 @@ def _positions(sizes: Sequence[int], strides: Sequence[int], first: int) -> Arra
     return positions
 
 
-def _moves(folded: FoldedCopy, bits: int) -> set[tuple[int, int]]:
-    """Pairs of a source's and a target's place that a folded copy stands for, in elements of so many bits."""
-    ratio = folded.bits // bits
-    source = _positions(folded.sizes or (1,), folded.source or (0,), folded.first_source)
-    target = _positions(folded.sizes or (1,), folded.target or (0,), folded.first_target)
-    pairs = zip(source.tolist(), target.tolist(), strict=True)
-    return {(s * ratio + i, t * ratio + i) for s, t in pairs for i in range(ratio)}
-
-
-def _random_view(random: np.random.Generator, sizes: tuple[int, ...], *, is_target: bool) -> View:
-    """Any axis order, gaps and directions; sources also repeat."""
-    steps = [0] * len(sizes)
-    step = 1
-    for axis in random.permutation(len(sizes)):
-        gap = int(random.choice([0, 0, 0, 1, 4]))
-        steps[axis] = step
-        step = step * sizes[axis] + gap
-    first = int(random.choice([0, 1, 4, 16, 37]))
-    for axis, size in enumerate(sizes):
-        if random.random() < 0.25:
-            first += (size - 1) * steps[axis]
-            steps[axis] = -steps[axis]
-        elif not is_target and random.random() < 0.1:
-            steps[axis] = 0
-    return View(sizes, tuple(steps), first)
-
-
-def _random_views(seed: int) -> tuple[View, View]:
-    random = np.random.default_rng(seed)
-    sizes = tuple(int(size) for size in random.choice([1, 2, 3, 4, 5, 8, 16], random.integers(1, 5)))
-    return _random_view(random, sizes, is_target=False), _random_view(random, sizes, is_target=True)
-
-
-@pytest.mark.parametrize("bits", [8, 16, 32, 64])
-def test_folding_keeps_every_move(bits: int) -> None:
-    for seed in range(200):
-        source, target = _random_views(seed)
-        folded = fold_copy(source, target, bits)
-        pairs = zip(
-            _positions(source.sizes, source.strides, source.first).tolist(),
-            _positions(target.sizes, target.strides, target.first).tolist(),
-            strict=True,
-        )
-        assert _moves(folded, bits) == set(pairs)
-        assert all(step > 0 for step in folded.target)
-        assert list(folded.target) == sorted(folded.target)
-
-
 def test_packed_copies_become_one_row_of_wide_elements() -> None:
     folded = fold_copy(View.packed((4, 6, 8)), View.packed((4, 6, 8)), 8)
     assert folded == FoldedCopy(128, (12,), (1,), (1,), 0, 0)

@@ -18,12 +18,11 @@ from dmlvk.conformance.execution import describe
 from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels import access_orders
 from dmlvk.kernels import kernel as kernel_module
-from dmlvk.kernels.elementwise import elementwise
-from dmlvk.kernels.kernel import WORK_GROUP_SIZE, ElementwiseKernel
-from dmlvk.kernels.layout import ANY_SIZE, FoldedLayout, fold
+from dmlvk.kernels.kernel import WORK_GROUP_SIZE
+from dmlvk.kernels.layout import FoldedLayout, fold
 from dmlvk.kernels.movement import copies
 from dmlvk.kernels.target import CPU, GPU, Target
-from dmlvk.kernels.variants import ACCESS_ORDERS, WORK_GROUP_SIZE_WITH_TWO_VECTORS, lanes, operand_types, tile_size
+from dmlvk.kernels.variants import WORK_GROUP_SIZE_WITH_TWO_VECTORS, operand_types, tile_size
 from dmlvk.operators import OperatorDesc
 from dmlvk.operators.movement import Join, Split
 from dmlvk.operators.rearrangement import DepthSpaceOrder, DepthToSpace1, Padding, PaddingMode, SpaceToDepth1
@@ -45,11 +44,7 @@ def _offsets(sizes: Sequence[int], strides: Sequence[int]) -> Offsets:
 
 def _visits(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> Offsets:
     """A row for each element: its offset in every operand; ordered by the last operand's, the output's."""
-    return _ordered([_offsets(sizes, operand) for operand in strides])
-
-
-def _ordered(columns: Sequence[Offsets]) -> Offsets:
-    rows: Offsets = np.stack(columns, axis=1)
+    rows: Offsets = np.stack([_offsets(sizes, operand) for operand in strides], axis=1)
     return rows[np.argsort(rows[:, -1], kind="stable")]
 
 
@@ -181,150 +176,12 @@ def _tile_constants(geometry: Sequence[int], operands: int) -> Sequence[int]:
     return geometry[2 + 8 * (1 + operands) :]
 
 
-def _visits_of_kernel(kernel: ElementwiseKernel, types: tuple[dml.DataType, ...]) -> Offsets:
-    """What the invocations of a launch visit, by the rules of shaders/patterns, as :func:`_visits` orders it."""
-    launched = math.prod(kernel.work_groups) * kernel.work_group_size
-    has_rows, has_offsets, *geometry = kernel.specialization([0] * len(types))
-    assert has_rows == (kernel.work_groups[1] > 1), "LAUNCH_HAS_ROWS"
-    assert not has_offsets, "OPERANDS_HAVE_OFFSETS"
-    if kernel.variant.endswith(".contiguous"):
-        lane_count = lanes("contiguous", types)
-        whole_groups, left_over = divmod(kernel.work_items, lane_count)
-        exceeds, has_partial, has_two, defers = geometry
-        assert kernel.work_group_size == (128 if has_two else 256)
-        assert not defers, "DEFERS_SLOW_PATH"
-        reached = (1 + has_two) * launched  # the second groups lie a work group behind the first ones
-        assert exceeds == (reached > whole_groups), "LAUNCH_EXCEEDS_GROUPS"
-        assert has_partial == (left_over > 0), "HAS_PARTIAL_GROUP"
-        assert reached >= whole_groups + has_partial
-        return np.repeat(np.arange(kernel.work_items)[:, None], len(types), axis=1)
-    access_order = kernel.variant.rpartition(".")[2]
-    has_two = access_order == "rows" and geometry[-1]
-    assert kernel.work_group_size == (128 if has_two else 256)
-    assert (1 + has_two) * launched >= kernel.work_items
-    end = 2 + 8 * (1 + len(types))
-    own = [*geometry[:2], *geometry[end:]]
-    sizes, *strides = np.array(geometry[2:end]).reshape(-1, 8)  # of the output and of each input, for 8 axes
-    made = {"rows": _visits_of_rows, "tiled": _visits_of_tiles, "strided": _visits_of_strided}
-    columns = made[access_order](kernel.work_items, own, sizes, strides, types)
-    return _ordered([*columns[1:], columns[0]])
-
-
-def _outer_offsets(rows: Offsets, sizes: Offsets, strides: Sequence[Offsets], first: int) -> list[Offsets]:
-    """Where each row begins in every operand: the axes from ``first`` on."""
-    offsets = [np.zeros_like(rows) for _ in strides]
-    for axis in range(first, 8):
-        coordinates, rows = rows % sizes[axis], rows // sizes[axis]
-        for operand, operand_strides in zip(offsets, strides, strict=True):
-            operand += coordinates * operand_strides[axis]
-    assert not rows.any(), "an invocation beyond the last row"
-    return offsets
-
-
-def _visits_of_rows(
-    work_items: int, own: Sequence[int], sizes: Offsets, strides: Sequence[Offsets], types: tuple[dml.DataType, ...]
-) -> list[Offsets]:
-    lane_count = lanes("rows", types)
-    repeats, repeat_stride = own[2:4]
-    items = np.repeat(np.arange(work_items), repeats)
-    offsets = _outer_offsets(items // own[0], sizes, strides, 1)
-    offsets[0] += np.tile(np.arange(repeats), work_items) * repeat_stride * lane_count
-    elements = (items % own[0])[:, None] * lane_count + np.arange(lane_count)
-    assert elements.max() == sizes[0] - 1 or (sizes[0] == ANY_SIZE and max(sizes[1:]) == 1)
-    columns = []
-    for operand, operand_strides in zip(offsets, strides, strict=True):
-        assert operand_strides[0] in (0, 1)
-        assert operand_strides[0] == 0 or not (operand % lane_count).any(), "a vector that is not aligned"
-        columns.append((operand[:, None] + elements * operand_strides[0]).reshape(-1))
-    return columns
-
-
-def _visits_of_tiles(
-    work_items: int, own: Sequence[int], sizes: Offsets, strides: Sequence[Offsets], types: tuple[dml.DataType, ...]
-) -> list[Offsets]:
-    vectors, side, lane_count = own[2], tile_size(types), lanes("tiled", types)
-    tiled = sum(1 << number for number, first in enumerate(own[6:]) if first != NOT_TILED)
-    assert not tiled & vectors, "an input that goes through shared memory is not read in vectors"
-    assert tiled, "nothing goes through shared memory"
-    columns, lines = side * own[3], side * own[4]  # of a work group
-    along_0, along_1 = -(-int(sizes[0]) // columns), -(-int(sizes[1]) // lines)
-    groups = np.arange(work_items)
-    offsets = _outer_offsets(groups // along_0 // along_1, sizes, strides, 2)
-    column = (groups % along_0 * columns)[:, None, None] + np.arange(columns)[:, None]
-    line = (groups // along_0 % along_1 * lines)[:, None, None] + np.arange(lines)
-    inside = (column < sizes[0]) & (line < sizes[1])
-    for number, (operand, operand_strides, data_type) in enumerate(
-        zip(offsets, strides, (types[-1], *types[:-1]), strict=True)
-    ):
-        per_word = max(1, 32 // data_type.size_in_bits)
-        neighbours = 0 if number == 0 else 1 if tiled >> (number - 1) & 1 else None
-        if neighbours is not None:
-            across = operand_strides[1 - neighbours]
-            assert operand_strides[neighbours] == 1
-            assert not (operand % per_word).any() and across % per_word == 0, "a word that is not aligned"
-        if vectors >> (number - 1 if number > 0 else len(types) - 1) & 1:
-            assert operand_strides[0] == 1 and sizes[0] % lane_count == 0
-            is_aligned = not (operand % lane_count).any() and operand_strides[1] % lane_count == 0
-            assert is_aligned, "a vector that is not aligned"
-    return [
-        (operand[:, None, None] + column * operand_strides[0] + line * operand_strides[1])[inside]
-        for operand, operand_strides in zip(offsets, strides, strict=True)
-    ]
-
-
-def _visits_of_strided(
-    work_items: int, own: Sequence[int], sizes: Offsets, strides: Sequence[Offsets], types: tuple[dml.DataType, ...]
-) -> list[Offsets]:
-    groups_per_row, is_packed, interleave = own[:3]
-    items = np.arange(work_items)
-    offsets = _outer_offsets(items // groups_per_row, sizes, strides, 1)
-    groups = items % groups_per_row
-    if is_packed:
-        elements = (groups * 4 - (offsets[0] & 3))[:, None] + np.arange(4)
-    else:
-        first = groups // interleave * (4 * interleave) + groups % interleave
-        elements = first[:, None] + np.arange(4) * interleave
-    inside = (elements >= 0) & (elements < sizes[0])
-    assert inside.any(axis=1).mean() > 0.2 or work_items < 8, "most invocations have nothing to do"
-    return [(o[:, None] + elements * s[0])[inside] for o, s in zip(offsets, strides, strict=True)]
-
-
 def _case(name: str) -> ValueCase:
     return next(case for case in value_cases() if case.name == name)
 
 
 def _desc(case: ValueCase, sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> OperatorDesc:
     return describe(case, sizes, strides, sweep_sets(case.desc_class, case.data_types[0][1], optional=False)[0])
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["sign-int8", "sign-float16", "sign-int32", "sign-int64", "logical_greater_than-float32-uint8", "if-uint8-int16"],
-)
-@pytest.mark.parametrize("is_one_invocation_enough", [False, True])
-def test_a_launch_visits_every_element_once(
-    name: str, is_one_invocation_enough: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If so, results that are the same along an axis are stored several times; two vectors or tiles are computed."""
-    if is_one_invocation_enough:
-        monkeypatch.setattr(access_orders, "_FEWEST_INVOCATIONS", 1)
-        monkeypatch.setattr(access_orders, "_FEWEST_WITH_TWO_VECTORS", 0)
-        monkeypatch.setattr(access_orders, "_FEWEST_WITH_TWO_TILES", 0)
-        monkeypatch.setattr(elementwise, "_takes_a_while", lambda desc, variant: True)
-    case = _case(name)
-    types = operand_types(case.desc_class, dict(case.data_types))
-    random = np.random.default_rng(len(name))
-    taken = set()
-    for _ in range(500):
-        sizes, strides = _random_geometry(random, len(case.data_types))
-        kernel = kernel_of(_desc(case, sizes, strides))
-        taken.add(kernel.variant.rpartition(".")[2])
-        expected = _visits(sizes, strides)
-        if kernel.variant.endswith(".contiguous"):  # the same access order in memory's order
-            expected = np.repeat(np.arange(math.prod(sizes))[:, None], len(strides), axis=1)
-            assert np.array_equal(_visits(sizes, strides), expected), f"{sizes}, {strides} are not contiguous"
-        assert np.array_equal(_visits_of_kernel(kernel, types), expected), f"sizes {sizes}, strides {strides}: {kernel}"
-    assert taken == set(ACCESS_ORDERS)
 
 
 @pytest.mark.parametrize("stride", [0, 3], ids=["beside one element", "every third element"])

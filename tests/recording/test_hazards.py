@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import dmlvk as dml
 from dmlvk.objects.recording import Access, HazardTracker
 from tests.binding.support import Binding, compiled, floats, greater_than, sign, table_for
-from tests.reversal import TurnedAround
 
 BUFFERS: Any = {name: object() for name in "ABCDE"}
 
@@ -231,17 +230,3 @@ def test_the_first_part_of_a_join_waits_for_who_wrote_its_output_before(any_devi
         assert recorded(any_device, first, second) == [False, True]
         assert recorded(any_device, second, first) == [False, True]
         assert recorded(any_device, second, second) == [False, True]
-
-
-class _Recorded(list[object]):
-    """Stands for a sequence of Kompute's."""
-
-    record = list.append
-
-
-def test_reversed_tests_turn_around_what_lies_between_dependencies() -> None:
-    recorded = _Recorded()
-    sequence = TurnedAround(recorded, int)
-    for operation in ("copy", 1, 2, "dependency", 3, 4, 5, "dependency", 6, 7):
-        sequence.record(operation)
-    assert sequence.copy() == ["copy", 2, 1, "dependency", 5, 4, 3, "dependency", 7, 6]

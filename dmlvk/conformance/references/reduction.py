@@ -74,11 +74,6 @@ def _special(numbers: list[float]) -> float | None:
     return float(sum(number for number in numbers if not math.isfinite(number)))
 
 
-def exact_sum(numbers: Sequence[float]) -> Fraction:
-    """The sum without rounding."""
-    return sum((Fraction(number) for number in numbers), Fraction(0))
-
-
 def _float(value: Fraction) -> float:
     try:
         return float(value)

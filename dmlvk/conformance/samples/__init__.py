@@ -12,7 +12,7 @@ import functools
 import importlib
 import itertools
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,7 +22,7 @@ from dmlvk.conformance import facets
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.variants import supported_data_types
 from dmlvk.operators import OPERATORS, OperatorDesc
-from dmlvk.operators.shapes import Draft
+from dmlvk.operators.naming import inferred_desc
 from dmlvk.tensors import TensorDesc
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -48,22 +48,10 @@ def sample(name: str, operator: str, types: Types, inputs: Mapping[str, Array], 
         inputs: the logical arrays, by Python names; what is optional and not among them is absent.
         members: attributes, but for numbers of entries; sizes of outputs that do not follow, or ``None``: absent.
     """
-    kind = OPERATORS[operator]
-    given: dict[str, Any] = {field.attribute: None for field in kind.fields if field.optional}
-    for field in kind.fields:
-        if field.counted_by is not None:
-            given[field.counted_by] = len(members[field.attribute])
-    given |= {member: TensorDesc(types[member], array.shape) for member, array in inputs.items()} | members
-    outputs = [
-        f.attribute for f in kind.fields if f.kind == "output" and members.get(f.attribute, types.get(f.attribute))
-    ]
-    sizes: dict[str, Sequence[int]] = {member: given.pop(member) for member in outputs if member in members}
-    if len(sizes) < len(outputs) and kind.declaration.shapes is not None:
-        sizes = {**kind.declaration.shapes(Draft(operator, given)), **sizes}
-    alike = next((array.shape for array in inputs.values()), ())
-    given |= {member: TensorDesc(types[member], sizes.get(member, alike)) for member in outputs}
-    names = {field.attribute: field.name for field in kind.fields}
-    return Sample(name, kind(**given), {names[member]: array for member, array in inputs.items()})
+    tensors = {member: TensorDesc(types[member], array.shape) for member, array in inputs.items()}
+    names = {field.attribute: field.name for field in OPERATORS[operator].fields}
+    desc = inferred_desc(operator, {**tensors, **members}, types)
+    return Sample(name, desc, {names[member]: array for member, array in inputs.items()})
 
 
 Sampler: TypeAlias = Callable[[Types, np.random.Generator], Iterator[Sample]]
