@@ -114,6 +114,10 @@ class Buffer:
 
         self._engine.write(self.allocation, fill_part, keeps_contents=size < self.size_in_bytes)
 
+    def stream(self, fill: Callable[[int, npt.NDArray[np.uint8]], None]) -> None:
+        """Has all bytes written part by part; the function is told from which one on. dmlvk's own."""
+        self._engine.stream(self.allocation, fill, self.size_in_bytes)
+
     def download(
         self, dtype: npt.DTypeLike = np.uint8, shape: int | Sequence[int] | None = None, offset: int = 0
     ) -> npt.NDArray[Any]:

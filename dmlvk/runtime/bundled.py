@@ -39,6 +39,9 @@ if (_found := _function("version", c_int)()) != VERSION:
         f"{LIBRARY} has version {_found} of its functions, not {VERSION}: scripts/build_kompute.py builds it"
     )
 
+COPIES_PARTS = hasattr(_ordinary, "dmlvk_copy")
+"""Whether the library has :func:`copy_of_part`: one that was built before it came does without."""
+
 _method = ctypes.pythonapi.PyInstanceMethod_New
 _method.restype, _method.argtypes = ctypes.py_object, (ctypes.py_object,)
 
@@ -276,6 +279,12 @@ def OpTensorSyncLocal(tensors: abc.Sequence[Tensor]) -> Operation:
     return made
 
 
+def copy_of_part(source: Tensor, target: Tensor, offset: int, size: int) -> Operation:
+    """A copy of so many bytes, from the first one of a tensor's memory to a place in another one's."""
+    made: Operation = _copy(source, target, offset, size) or _raise()
+    return made
+
+
 def OpMemoryBarrier(tensors: abc.Sequence[Tensor], to_host: bool = False, of_transfers: bool = False) -> Operation:
     """What makes later dispatches, or the host, see what earlier dispatches, or copies, have written."""
     count = len(tensors)
@@ -360,6 +369,8 @@ _algorithm_like = _function(
 _algorithm_destroy = _function("algorithm_destroy", c_int, c_void_p)
 _upload = _function("upload", Operation, c_void_p, c_uint32)
 _download = _function("download", Operation, c_void_p, c_uint32)
+if COPIES_PARTS:
+    _copy = _function("copy", Operation, c_void_p, c_void_p, c_uint64, c_uint64)
 _barrier = _function("barrier", Operation, c_void_p, c_uint32, c_int, c_int)
 _dispatch = _function("dispatch", OpAlgoDispatch, c_void_p, c_char_p, c_size_t, c_int)
 _record = _function("record", c_int, c_void_p, c_void_p)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import weakref
 from collections.abc import Callable, Sequence
@@ -69,6 +70,11 @@ _Result = TypeVar("_Result")
 Fill: TypeAlias = Callable[[npt.NDArray[np.uint8]], object]
 """Writes into the bytes of memory that it is called with, and does not keep them."""
 
+FillPart: TypeAlias = Callable[[int, npt.NDArray[np.uint8]], object]
+"""The same for a part of it: with the number of its first byte."""
+
+_PASSED, _PASSED_BYTES = 2, 2**26  # Pieces of the host's memory that weights pass on their way to a GPU's; their bytes
+
 _FEWEST_ALLOCATIONS_BETWEEN_SWEEPS = 64
 
 
@@ -92,6 +98,7 @@ class EngineMemory:
         self._until_sweep = _FEWEST_ALLOCATIONS_BETWEEN_SWEEPS
         self._token: Allocation | None = None
         self._shared: dict[bytes, Allocation] = {}
+        self._passed = collections.deque[Allocation]()
 
     def check_open(self) -> None:
         """Raises DeviceRemovedError when the device was closed or lost."""
@@ -164,9 +171,10 @@ class EngineMemory:
                 self._shared[contents] = allocation
             return allocation
 
-    def _shared_memory(self, size_in_bytes: int) -> Allocation:
-        """Memory that lives as long as the engine."""
-        allocation = self._allocated(size_in_bytes, self._needs_staging, zeroed=False)
+    def _shared_memory(self, size_in_bytes: int, *, has_staging: bool | None = None) -> Allocation:
+        """Memory that lives as long as the engine; with a staging copy where the device needs one, or as it is said."""
+        has_staging = self._needs_staging if has_staging is None else has_staging
+        allocation = self._allocated(size_in_bytes, has_staging, zeroed=False)
         self._allocations.add(allocation)
         return allocation
 
@@ -227,6 +235,36 @@ class EngineMemory:
             return self._users_of_host_side(allocation) if keeps_contents else self.users(allocation)
 
         once_free(self, "writing a buffer", blockers, lambda: self.write_now(allocation, fill))
+
+    def stream(self, allocation: Allocation, fill: FillPart, size_in_bytes: int) -> None:
+        """Has the first bytes written of memory whose others nobody reads, in order and part by part.
+
+        Where the host's side would be a copy that is not there yet, parts go through two of a fixed size, which stay:
+        one is filled while the device copies from the other.
+        """
+
+        def write() -> None:
+            if allocation.needs_host_side and getattr(self._kp, "COPIES_PARTS", False):
+                self._copy_parts(allocation, fill, size_in_bytes)
+            else:
+                self.write_now(allocation, lambda host_bytes: fill(0, host_bytes[:size_in_bytes]))
+
+        once_free(self, "writing a buffer", lambda: self.users(allocation), write)
+
+    def _copy_parts(self, allocation: Allocation, fill: FillPart, size_in_bytes: int) -> None:
+        nothing = frozenset[Allocation]()
+        while len(self._passed) < _PASSED:
+            self._passed.append(self._shared_memory(_PASSED_BYTES, has_staging=False))
+        for begin in range(0, size_in_bytes, _PASSED_BYTES):
+            self._passed.rotate()
+            passed, count = self._passed[0], min(_PASSED_BYTES, size_in_bytes - begin)
+            self.submissions.finish_all(self.submissions.users(passed))
+            fill(begin, passed.host_side()[:count])
+            sequence = self._manager.sequence()
+            sequence.record(self._kp.copy_of_part(passed.tensor, allocation.tensor, begin, -(-count // 4) * 4))
+            used, written = frozenset([passed, allocation]), frozenset([allocation])
+            self.submissions.start(Recording(sequence, used, written, nothing, nothing, (), 0.0))
+        allocation.upload_pending, allocation.download_pending = False, True
 
     def write_now(self, allocation: Allocation, fill: Fill) -> None:
         """The same for who holds the lock, where nothing is under way that uses the memory and no contents stay."""

@@ -48,6 +48,11 @@ class Allocation:
             self._host_side = self.make_host_side(self)
         return self._host_side
 
+    @property
+    def needs_host_side(self) -> bool:
+        """Whether its host-visible side would be a staging copy that is not there yet."""
+        return self.has_staging and self._host_side is None
+
     def drop_host_side(self) -> None:
         """Forgets the host-visible side, which is about to be freed."""
         self._host_side = None

@@ -187,17 +187,20 @@ class FileArray(np.lib.mixins.NDArrayOperatorsMixin):
     def _written(self, begin: int, destination: Bytes) -> Iterator[tuple[_Rows, Bytes]]:
         """Pieces with the bytes that each writes, from one of the array's bytes on."""
         start, before = divmod(begin, self._width)
-        stop = -(-(begin + destination.size) // self._width)
-        if before or stop * self._width - begin > destination.size:  # no whole rows
-            rows = np.empty((stop - start) * self._width, np.uint8)
-            fill([(self, start * self._width, rows)])
-            destination[...] = rows[before : before + destination.size]
-            return
-        of_row = math.prod(self._parts[0].blocks.shape[1:])  # a line of a cache is read for a few bytes of it, too
-        first, lines = 0, destination.reshape(-1, self._width)
-        for piece in self._pieces(start, stop, max(1, _AT_ONCE // of_row)):
-            yield piece, lines[first : first + len(piece.blocks)]
-            first += len(piece.blocks)
+        count = destination.size // self._width
+        if before or not count:  # a part of a row, and those behind it
+            row, part = np.empty(self._width, np.uint8), min(self._width - before, destination.size)
+            fill([(self, start * self._width, row)])
+            destination[:part], rest = row[before : before + part], destination[part:]
+        else:
+            of_row = math.prod(self._parts[0].blocks.shape[1:])  # a line of a cache is read for a few bytes of it, too
+            first, part = 0, count * self._width
+            lines, rest = destination[:part].reshape(count, -1), destination[part:]
+            for piece in self._pieces(start, start + count, max(1, _AT_ONCE // of_row)):
+                yield piece, lines[first : first + len(piece.blocks)]
+                first += len(piece.blocks)
+        if rest.size:
+            yield from self._written(begin + part, rest)
 
 
 def is_of_files(array: Any) -> TypeGuard[Any]:

@@ -87,6 +87,23 @@ Words words(const void* bytes, size_t size) {
     return made;
 }
 
+// From the beginning of one tensor's memory to a place in another one's, which no staging buffer is needed for.
+class PartCopy : public kp::OpBase {
+  public:
+    PartCopy(Tensor from, Tensor to, vk::DeviceSize offset, vk::DeviceSize size)
+      : from(std::move(from)), to(std::move(to)), region(0, offset, size) {}
+    void record(const vk::CommandBuffer& commands) override {
+        commands.copyBuffer(from->constructDescriptorBufferInfo().buffer, to->constructDescriptorBufferInfo().buffer,
+                            region);
+    }
+    void preEval(const vk::CommandBuffer&) override {}
+    void postEval(const vk::CommandBuffer&) override {}
+
+  private:
+    Tensor from, to;
+    vk::BufferCopy region;
+};
+
 }  // namespace
 
 // VERSION of dmlvk/runtime/bundled.py: one more with each change of a function.
@@ -218,6 +235,10 @@ EXPORT Operation* dmlvk_upload(Tensor* const* tensors, uint32_t count) {
 
 EXPORT Operation* dmlvk_download(Tensor* const* tensors, uint32_t count) {
     return guarded([&] { return new Operation(std::make_shared<kp::OpTensorSyncLocal>(list(tensors, count))); });
+}
+
+EXPORT Operation* dmlvk_copy(Tensor* from, Tensor* to, uint64_t offset, uint64_t size) {
+    return guarded([&] { return new Operation(std::make_shared<PartCopy>(*from, *to, offset, size)); });
 }
 
 EXPORT Operation* dmlvk_barrier(Tensor* const* tensors, uint32_t count, int to_host, int of_transfers) {

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
 from dmlvk.kernels import library
-from dmlvk.runtime import kompute, kompute_choice, kompute_library, pipelines
+from dmlvk.runtime import engine_memory, kompute, kompute_choice, kompute_library, pipelines
 from dmlvk.runtime.kompute import Allocation, Engine, Launch
 from dmlvk.runtime.vulkan import MemoryGuard
 from tests.binding.support import compiled, floats, sign
@@ -130,6 +131,36 @@ def test_part_of_what_the_device_wrote_can_be_overwritten(engine: Engine, any_de
     engine.run(engine.record([launch(any_device, target, third)]))
     assert np.array_equal(contents_of(engine, target), expected)
     assert np.array_equal(contents_of(engine, third), np.sign(expected))
+
+
+def test_memory_is_written_through_pieces_of_one_size(
+    engine: Engine, any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a kernel reads what was written last, while the host fills the next pieces."""
+    monkeypatch.setattr(engine_memory, "_PASSED_BYTES", 2**16)
+    values = np.random.default_rng(0).standard_normal(2**18 + 12345).astype(np.float32)
+    source, target = (engine.allocate(values.nbytes, zeroed=False) for _ in range(2))
+    written = list[tuple[int, int]]()
+
+    def fill(begin: int, destination: npt.NDArray[np.uint8]) -> None:
+        destination[:] = values.view(np.uint8)[begin : begin + destination.size]
+        written.append((begin, destination.size))
+
+    engine.stream(source, fill, values.nbytes)
+    passes = source.needs_host_side and getattr(engine._kp, "COPIES_PARTS", False)
+    at_once = 2**16 if passes else values.nbytes
+    assert written == [(at, min(at_once, values.nbytes - at)) for at in range(0, values.nbytes, at_once)]
+    engine.run(engine.record([launch(any_device, source, target, count=values.size)]))
+    assert np.array_equal(contents_of(engine, target), np.sign(values))
+    assert np.array_equal(contents_of(engine, source), values)
+
+    def fails(begin: int, destination: npt.NDArray[np.uint8]) -> None:
+        raise OSError("the disk is gone")
+
+    with pytest.raises(OSError, match="the disk is gone"):
+        engine.stream(source, fails, values.nbytes)
+    engine.release(source)
+    assert not engine.submissions.users(source)
 
 
 def test_recordings_may_bring_their_own_uploads_and_downloads(engine: Engine, any_device: dml.Device) -> None:

@@ -126,12 +126,18 @@ class Weights:
             bindings[memory_of(array)] = (array, BufferBinding(buffer, offset, size))
             offset += _aligned(size)
 
-        def write(destination: Bytes) -> None:
-            several = [(stored(array), binding.offset) for array, binding in bindings.values()]
-            fill([(array, 0, destination[start : start + array.nbytes]) for array, start in several])
+        several = [(stored(array), binding.offset) for array, binding in bindings.values()]
+
+        def write(begin: int, destination: Bytes) -> None:
+            parts = []
+            for array, start in several:
+                first, last = max(begin, start), min(begin + destination.size, start + array.nbytes)
+                if first < last:
+                    parts.append((array, first - start, destination[first - begin : last - begin]))
+            fill(parts)
 
         try:
-            buffer.write(write, offset, 0)
+            buffer.stream(write)
             check_unchanged(array for array, _ in group)  # only now: somebody may have written in between
         except BaseException:
             buffer.close()
