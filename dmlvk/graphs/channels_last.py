@@ -9,9 +9,10 @@ no operator computes anything else.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from dmlvk.datatypes import DataType
@@ -106,6 +107,10 @@ def _relaid(written: TensorDesc, tensor: TensorDesc) -> TensorDesc | None:
     return TensorDesc(tensor.data_type, tensor.sizes, known)
 
 
+def _lie_alike(tensor: TensorDesc, other: TensorDesc) -> bool:
+    return tensor.sizes == other.sizes and tensor.element_strides == other.element_strides
+
+
 def _has_one_pixel(tensor: TensorDesc) -> bool:
     return len(tensor.sizes) >= _FEWEST_AXES and math.prod(tensor.sizes[2:]) == 1
 
@@ -152,9 +157,30 @@ class _Layouts:
 
     def network(self) -> Network:
         outputs = tuple((self._plain_of(value), tensor) for value, tensor in self._network.outputs)
+        same = self._same(outputs)
         return dataclasses.replace(
-            self._network, nodes=tuple(self._nodes), outputs=outputs, sizes=self._sizes, names=self._names
+            self._network,
+            nodes=tuple(node for node in self._nodes if node.outputs[0] not in same),
+            outputs=tuple((same.get(value, value), tensor) for value, tensor in outputs),
+            sizes=self._sizes,
+            names=self._names,
         )
+
+    def _same(self, outputs: Sequence[tuple[NetworkValue, TensorDesc | None]]) -> dict[NetworkValue, NetworkValue]:
+        """Outputs that are copies as their sources lie, which nobody else reads, and what stands for each."""
+        given = collections.Counter(value for value, _ in outputs)
+        read = {value for node in self._nodes for _, _, value in node.reads()}
+        made: dict[NetworkValue, NetworkValue] = {}
+        for node in self._nodes:
+            source, copied = next(iter(node.inputs), None), node.outputs[0]
+            if not isinstance(node.desc, ElementWiseIdentity) or node.desc.scale_bias is not None:
+                continue
+            if copied in read or given[copied] != 1 or source not in self._written or given[source]:
+                continue
+            if _lie_alike(node.desc.input_tensor, node.desc.output_tensor):
+                made[copied] = source
+                given[source] += 1
+        return made
 
     def _follows(self, node: NetworkNode) -> bool:
         """Whether an operator has any layout, and an input whose channels lie last already."""
@@ -180,6 +206,7 @@ class _Layouts:
             if not is_last(source) and (node.inputs[0], tuple(source.sizes)) not in self._last:
                 return None
             window = channels_behind_places(desc.filter_tensor)
+            self.gain += _COST_OF_LAUNCH + _COST * typical(output.size_in_bytes)  # as of a copy into planes
         elif gains_by_channels_last(laid, self._target):
             window = channels_behind_one_another(desc)
             terms = math.prod(desc.filter_tensor.sizes[1:])

@@ -72,7 +72,7 @@ class _Precision(NamedTuple):
             optimizer.zero_grad()
             with self.autocast():
                 made = loss()
-            scaler.scale(made).backward()  # type: ignore[no-untyped-call]
+            scaler.scale(made).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
             scaler.step(optimizer)
             scaler.update()
             return made.detach()

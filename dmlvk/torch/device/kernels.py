@@ -6,6 +6,7 @@ import contextlib
 import enum
 import functools
 import logging
+import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 _log = logging.getLogger("dmlvk")
 
-_MOST_FAMILIES = 4096  # Forms of calls whose graphs' parts are kept; those not used for longest go first
+_MOST_FAMILIES = 4096  # Forms of calls whose graphs' parts are kept; the oldest go first
 
 _TAKE_HOST_INDICES = ("aten::index", "aten::index_put", "aten::_index_put_impl")
 """Operators that PyTorch calls with indices on the CPU, too."""
@@ -64,6 +65,7 @@ class _Setting:
 _counts: Counter[str] = Counter()
 _said: set[str] = set()
 _families: Recent[Any, Family | str] = Recent(_MOST_FAMILIES)
+_families_lock = threading.RLock()  # of changes, in which a signal's handler may have operators recorded
 
 
 def set_fallback(kind: str) -> None:
@@ -183,7 +185,9 @@ class Kernel:
         known = tuple(key)
         family = _families.get(known)
         if family is None:
-            family = _families.keep(known, self._family(args, kwargs))
+            made = self._family(args, kwargs)
+            with _families_lock:
+                family = _families.keep(known, made)
         if isinstance(family, str):
             raise NotLowered(family)
         recipe, takes_numbers = family.recipe(tuple(numbers), device)

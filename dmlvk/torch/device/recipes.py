@@ -320,7 +320,8 @@ class Family:
         floats = [one.dtype for one in tensors if one.dtype.is_floating_point]
         dtype = arguments[1].get("dtype")  # integers and truths of a number are made of the number itself
         has_floats = not isinstance(dtype, torch.dtype) or dtype.is_floating_point
-        self._takes_numbers = bool(floats) and has_floats and all(dtype is torch.float32 for dtype in floats)
+        self._takes_numbers = bool(floats) and has_floats
+        self._is_wide = all(dtype is torch.float32 for dtype in floats)
 
     def recipe(self, numbers: tuple[float, ...], device: Device) -> tuple[Recipe, bool]:
         """What computes it for these numbers, and whether these are operands.
@@ -380,6 +381,8 @@ class Family:
             lambda form: constants.get(form.place, form) if isinstance(form, NumberForm) else form, self._arguments
         )
         if self._is_single:
+            if not self._is_wide:
+                return None
             try:
                 return Recipe(_nodes(self._operator, self._tensors, arguments, _SENTINELS[0][:1] * count), device)
             except NotLowered:
@@ -407,6 +410,9 @@ class Family:
         alike = zip(nodes, *(other.graph.nodes for other in others), strict=True)
         if not all(_take_numbers(each, placeholders) for each in alike):
             return None
+        users = [user for placeholder in placeholders.values() for user in placeholder.users]
+        if not self._is_wide and any(user.meta["val"].dtype is not torch.float32 for user in users):
+            return None  # beside shorter types constants are rounded to these
         try:
             return Recipe(first, device)
         except NotLowered:

@@ -201,6 +201,7 @@ class DeviceStorage(torch.UntypedStorage):
         return tensor_of(self.record.value, (form.count,), form.dtype)
 
 
+_places_lock = threading.RLock()  # in which a signal's handler may have tensors written
 _places: Recent[Any, int] = Recent(1024)
 """Where parts of each form were written first."""
 
@@ -386,7 +387,9 @@ def write(tensor: torch.Tensor, value: Value) -> None:
         )
     operands: tuple[Value, ...]
     form = record.form.count, shape, view.strides
-    if _places.of(form, lambda: view.offset) == view.offset:
+    with _places_lock:
+        first = _places.of(form, lambda: view.offset)
+    if first == view.offset:
         operation, operands = Operation(geometry.written, (view,)), (before, value)
     else:  # one plan for all other places
         operation = Operation(geometry.written_at, (Geometry(shape, view.strides, 0),))
