@@ -245,6 +245,21 @@ def test_layers_read_channels_where_they_lie(able: dml.Device, monkeypatch: pyte
         assert np.allclose(result, expected[name], rtol=4e-3, atol=4e-3), name
 
 
+def test_a_depthwise_convolution_alone_keeps_channels_last(able: dml.Device) -> None:
+    """Of an image whose channels lie last, and a sum that is wanted so: nothing is copied but its filter."""
+    graph, random = dml.Graph(able), np.random.default_rng(3)
+    x = graph.input("x", dml.FLOAT16, (2, 8, 8, 24)).transpose(0, 3, 1, 2)
+    window = graph.constant(random.normal(0, 0.3, (24, 1, 3, 3)).astype(np.float16))
+    y = F.convolution(x, window, start_padding=(1, 1), end_padding=(1, 1), group_count=24)
+    outputs = {"y": F.activation_relu(y + x).transpose(0, 2, 3, 1)}
+    arrays = {"x": random.normal(size=(2, 8, 8, 24)).astype(np.float16)}
+    compiled = graph.compile(outputs, flags=_ALLOWED)
+    read = [node.desc.operator_name for stage in compiled.stages for node in stage.nodes]
+    assert read == ["CONVOLUTION", "ELEMENT_WISE_ADD", "ACTIVATION_RELU"]
+    expected = able.run(graph.compile(outputs), arrays)["y"]
+    assert np.allclose(able.run(compiled, arrays)["y"], expected, rtol=4e-3, atol=4e-3)
+
+
 def test_patches_are_written_with_their_channels_last(able: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first layers of ConvNeXt and Swin: three channels in windows beside one another, whose results are normalized
     by their channels."""

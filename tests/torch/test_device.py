@@ -435,6 +435,13 @@ def test_numbers_that_change_need_no_other_graphs(strict: str, any_device: dml.D
     assert len(set(counts[1:])) == 1, counts
 
 
+def test_numbers_beside_float16_have_the_bits_of_constants(strict: str) -> None:
+    x, y, z = (torch.randn(500).half().to(strict) for _ in range(3))
+    constant = torch.addcdiv(x, y, z, value=0.31).cpu()
+    torch.addcdiv(x, y, z, value=0.47).cpu()  # from here on numbers are operands
+    assert constant.equal(torch.addcdiv(x, y, z, value=0.31).cpu())
+
+
 def test_what_the_device_lacks_is_told_once_or_refused(on: str, caplog: pytest.LogCaptureFixture) -> None:
     x = torch.eye(3, device=on) * 2
     with caplog.at_level(logging.WARNING, "dmlvk"):

@@ -26,10 +26,13 @@ nn, functional = torch.nn, torch.nn.functional
 assert dmlvk.torch  # importing it registers the device
 
 
-def test_steps_of_an_optimizer_run_what_was_recorded_before(strict: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 4)).to(strict)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    x, labels = torch.randn(6, 8, device=strict), torch.randint(0, 4, (6,), device=strict)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_steps_of_an_optimizer_run_what_was_recorded_before(
+    strict: str, monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype
+) -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 4)).to(strict, dtype)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, eps=1e-4)
+    x, labels = torch.randn(6, 8, device=strict, dtype=dtype), torch.randint(0, 4, (6,), device=strict)
     recorded = calls_of(monkeypatch, RecordedStep, "launch")
     counts = []
     for _ in range(12):

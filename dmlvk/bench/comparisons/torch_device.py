@@ -41,6 +41,7 @@ class _Times(NamedTuple):
     first: float  # seconds of the first call
     seconds: float  # the median of a call
     host: float  # the median of its part until it returns
+    processor: float  # likewise, without what the thread waits
     memory: int | None  # bytes that tensors take at most; ``None``: nobody says
     results: list[list[float]]  # some elements of what the first calls gave
 
@@ -163,11 +164,12 @@ _WORKS: dict[str, Callable[[_Precision, bool], Work]] = {
 
 def _measured(where: str, work: Work, repeats: int) -> _Times:
     module: Any = getattr(torch, where)
-    whole, on_host, results = [], [], list[list[float]]()
+    whole, on_host, computed, results = [], [], [], list[list[float]]()
     for number in range(_FIRST + repeats):
-        start = time.perf_counter()
+        start, begin = time.perf_counter(), time.thread_time()
         result = work()
         between = time.perf_counter()
+        computed.append(time.thread_time() - begin)
         module.synchronize()
         whole.append(time.perf_counter() - start)
         on_host.append(between - start)
@@ -175,7 +177,7 @@ def _measured(where: str, work: Work, repeats: int) -> _Times:
             flat = result.cpu().flatten()
             results.append(flat[:: -(-len(flat) // _SAMPLES)].tolist())
     memory = None if where == "cpu" else int(module.max_memory_allocated())
-    return _Times(whole[0], statistics.median(whole[_FIRST:]), statistics.median(on_host[_FIRST:]), memory, results)
+    return _Times(whole[0], *(statistics.median(each[_FIRST:]) for each in (whole, on_host, computed)), memory, results)
 
 
 def _on(where: str, name: str, precision: str, is_tiny: bool, repeats: int) -> _Times:
@@ -209,6 +211,7 @@ def _compared(names: Sequence[str], precision: str, is_tiny: bool, repeats: int)
             run = _in_another_process if where == "cuda" else _on
             times[where] = each = run(where, name, precision, is_tiny, repeats)
             host = f"{each.host / _CHAIN * 1e6:.1f} µs an operator" if name == "chain" else f"{each.host * 1e3:.2f} ms"
+            host += f", of which {each.processor / each.host:.0%} are work of its thread"
             print(f"{name} {where}: {each.seconds * 1e3:.2f} ms, of them the host until it returns: {host};", end=" ")
             print(f"the first call {each.first:.1f} s", end="" if each.memory else "\n")
             if each.memory:
