@@ -406,6 +406,17 @@ def test_elements_that_fall_to_few_invocations_are_selected_though_they_are_too_
     check_sample(benches, Sample("families", desc, {"InputTensor": x}))
 
 
+@pytest.mark.parametrize("data_type", [SORTING_F32, dml.DataType.INT64, dml.DataType.UINT8])
+def test_processors_look_for_few_elements_of_long_rows_one_after_the_other(
+    data_type: dml.DataType, benches: list[Workbench]
+) -> None:
+    for length, count in ((65, 1), (129, 8), (1000, 5)):
+        x = np.random.default_rng(length).integers(0, 40, (3, length)).astype(data_type.numpy_dtype)
+        desc = _sorting_desc(x.shape, 1, count, None, data_type)
+        assert lower(desc, CPU).steps[0].kernel.variant.startswith("best_of_tiles.")
+        check_sample(benches, Sample("few", desc, {"InputTensor": x}))
+
+
 def test_few_elements_of_long_rows_are_selected_by_work_groups_on_gpus_only() -> None:
     for data_type, most in ((SORTING_F32, 32), (dml.DataType.INT64, 16)):
         desc = _sorting_desc((4096, 8192), 1, most, None, data_type)

@@ -32,6 +32,7 @@ from dmlvk.kernels.products.matrix_tiles import (
     ON_PROCESSORS_IN_SUBGROUPS,
     ON_PROCESSORS_OF_A_SHAPE,
     PLANES,
+    ROW_ON_PROCESSORS_OF_A_SHAPE,
     ROWS_ACROSS,
     SHARED_ROW,
     SHARED_ROWS,
@@ -227,7 +228,11 @@ _CONVOLUTIONS: dict[str, tuple[Sequence[int], Sequence[int], dict[str, Any]]] = 
         *((tile, name) for tile in LINES for name in ("of fours", "several segments", "in lines")),
         *((tile, name) for tile in ON_PROCESSORS_IN_SUBGROUPS for name in ("padded", "several segments")),
         *((ON_PROCESSORS[-1], name) for name in _CONVOLUTIONS if name != "transposed"),
-        *((ON_PROCESSORS_OF_A_SHAPE[-1], name) for name in _CONVOLUTIONS),
+        *(
+            (tile, name)
+            for tile in (ON_PROCESSORS_OF_A_SHAPE[-1], ROW_ON_PROCESSORS_OF_A_SHAPE)
+            for name in _CONVOLUTIONS
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else value.name,
 )

@@ -33,6 +33,7 @@ from dmlvk.kernels.products.matrix_tiles import (
     ON_PROCESSORS_IN_SUBGROUPS,
     ON_PROCESSORS_OF_A_SHAPE,
     PLANES,
+    ROW_ON_PROCESSORS_OF_A_SHAPE,
     ROWS_ACROSS,
     ROWS_OF_HALVES,
     SHARED_ROW,
@@ -259,7 +260,10 @@ def _tiles_for(work: Work, target: Target) -> list[MatrixTile]:
             return list(ON_NAIVE_PROCESSORS)
         if work.has_any_shape and target.has_shuffles:
             return _tiles_in_subgroups(work)
-        return list(ON_PROCESSORS if work.has_any_shape else ON_PROCESSORS_OF_A_SHAPE)
+        if work.rows == 1 and not work.has_any_shape:
+            return [ROW_ON_PROCESSORS_OF_A_SHAPE]
+        *larger, smallest = ON_PROCESSORS if work.has_any_shape else ON_PROCESSORS_OF_A_SHAPE
+        return [*(tile for tile in larger if tile.rows < 2 * work.rows), smallest]
     if work.family == "gemm":
         is_fused = work.data_type is DataType.FLOAT16 or target.device_arithmetic
         widest = LARGE_FUSED if is_fused else LARGE

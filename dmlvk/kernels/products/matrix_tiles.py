@@ -392,6 +392,9 @@ ON_PROCESSORS = tuple(_processors(*block) for block in _BLOCKS)  # From the larg
 ON_PROCESSORS_OF_A_SHAPE = tuple(_processors(*block, is_for_any_shape=False) for block in _BLOCKS)
 """The same for convolutions whose shape does not go into push constants: see ``Product.shape``."""
 
+ROW_ON_PROCESSORS_OF_A_SHAPE = _processors("1x16", 1, 16, is_for_any_shape=False)
+"""Likewise for one row, as depthwise ones have: of blocks most would be empty."""
+
 ON_PROCESSORS_IN_SUBGROUPS = (
     _processors("32x8_shared", 32, 8, shares_left=True),
     _processors("8x8_shared", 8, 8, shares_left=True),
@@ -436,6 +439,7 @@ TILES = (
     *ON_PROCESSORS_IN_SUBGROUPS[:-1],
     *LINES,
     *ON_PROCESSORS_OF_A_SHAPE,
+    ROW_ON_PROCESSORS_OF_A_SHAPE,
     *ON_NAIVE_PROCESSORS,
 )
 """For both data types."""

@@ -35,6 +35,9 @@ LEAST_SELECTED_TILE = 1024
 WORK_GROUPS_WANTED = 512
 """Pieces become shorter, down to the least length, until there are so many: a GPU's cores want work."""
 
+_FEW = 8  # Elements of a tile that a processor's invocation looks for one after the other
+_TILE_OF_FEW = 128  # Elements of such a tile
+
 _INVOCATIONS = 256
 _BITS = (8, 16, 32, 64)
 _FORMS = {DataType.FLOAT32: 2, DataType.FLOAT16: 3}
@@ -45,7 +48,8 @@ def variants() -> Iterable[ShaderVariant]:
     for bits in _BITS:
         words = 2 if bits == 64 else 1
         defines = (("KEY_WORDS", str(words)), ("UNIT_BITS", str(bits)))
-        yield ShaderVariant(f"ranked_tiles.{bits}bits", "patterns/rows/ranked_tiles.comp", defines)
+        for name in ("ranked_tiles", "best_of_tiles"):
+            yield ShaderVariant(f"{name}.{bits}bits", f"patterns/rows/{name}.comp", defines)
         for longest in (SELECTED_TILE, SELECTED_TILE // 2) if bits == 64 else (SELECTED_TILE,):
             elements = longest // _INVOCATIONS
             given = (("COLLECTED", f"{most_selected(bits) * elements}u"), ("REGISTERS", str(elements)))
@@ -95,6 +99,7 @@ def lower(desc: TopK | TopK1, target: Target) -> Program:
     name = desc.operator_name
     builder = ProgramBuilder(desc, target)
     source = builder.reads["input_tensor"]
+    has_few_wanted = target.is_cpu and rows.length > LONGEST_RANKED_ROW and rows.wanted <= _FEW
     is_selected = not target.is_cpu and rows.length > LONGEST_RANKED_ROW and rows.wanted <= most_selected(rows.bits)
     if is_selected:
         has_few = rows.bits == 64 and target.registers < _REGISTERS_OF_PAIRS
@@ -105,10 +110,10 @@ def lower(desc: TopK | TopK1, target: Target) -> Program:
         work = rows.rows * tiles
         groups = launch_size(name, work * _INVOCATIONS)
     else:
-        suffix = ""
-        tile = rows.length if rows.length <= LONGEST_RANKED_ROW else RANKED_TILE
+        suffix, longest = "", _TILE_OF_FEW if has_few_wanted else RANKED_TILE
+        tile = rows.length if rows.length <= LONGEST_RANKED_ROW else longest
         tiles = -(-rows.length // tile)
-        work = rows.rows * tiles * tile
+        work = rows.rows * tiles * (1 if has_few_wanted else tile)
         groups = launch_size(name, work)
     kept = min(rows.wanted, tile)
     results = [builder.writes["output_value_tensor"], builder.writes["output_index_tensor"]]
@@ -116,7 +121,7 @@ def lower(desc: TopK | TopK1, target: Target) -> Program:
         builder.launch(rows.kernel("selected_rows", work, tiles, tile, kept, groups, suffix), [source], results)
         return builder.program()
     lists = _lists(builder, rows, tiles * kept)
-    step = "selected_tiles" if is_selected else "ranked_tiles"
+    step = "selected_tiles" if is_selected else "best_of_tiles" if has_few_wanted else "ranked_tiles"
     kernel = rows.kernel(step, work, tiles, tile, kept, groups, suffix)
     builder.launch(kernel, [source], [lists], label="pieces of rows")
     lists = _merged(builder, name, rows, lists, tiles, kept)
