@@ -21,6 +21,7 @@ from dmlvk.language.gguf_tokenizer import GgufTokenizer
 from dmlvk.language.hub_source import HubSource
 from dmlvk.language.sentencepiece_file import piece_file
 from dmlvk.language.source import Source
+from dmlvk.language.tokenizer import read_tokenizer
 from dmlvk.language.weight_nodes import DATA
 from dmlvk.support.file_arrays import FileArray
 from dmlvk.support.files import checked_path
@@ -47,6 +48,7 @@ def convert_gguf(file: Path | str, folder: Path | str) -> None:
     with written_folder(folder) as directory:
         source.is_for_others = True
         _convert_gguf(source, directory)
+        read_tokenizer(directory / "tokenizer.json", file)
 
 
 @contextlib.contextmanager

@@ -68,7 +68,8 @@ class LanguageModel:
     ) -> None:
         onnx = _onnx()
         with opened_folder(path, quantize) as self.folder:
-            self.tokenizer = read_tokenizer(self.folder.tokenizer)
+            is_made = self.folder.tokenizer.parent != self.folder.path
+            self.tokenizer = read_tokenizer(self.folder.tokenizer, self.folder.path if is_made else None)
             self.max_length = self.folder.max_length if max_length is None else max_length
             if (
                 not isinstance(self.max_length, int)
