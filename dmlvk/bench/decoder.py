@@ -15,7 +15,7 @@ import numpy as np
 from dmlvk.bench.decoder_models import DecoderSize
 from dmlvk.datatypes import DataType
 from dmlvk.device import Device
-from dmlvk.language.chain import StepChain, counters
+from dmlvk.language.chain import StepChain, choice_part, counters, step_part
 from dmlvk.language.sampling import Choices, Kind
 
 _PROMPTS = 5  # Runs of a prompt, of which the median is taken, behind one that does not count
@@ -150,9 +150,11 @@ class DecoderBench:
         assert now is not None and growing is not None  # the model is one whose steps are all the same
         choices = Choices(self._device, self._size.vocabulary, self._data_type)
         chooser = choices.chooser(Kind(self._batch), {name: now.given[name] for name in growing})
-        chain = StepChain(self._device, now, "input_ids", "logits", chooser, timestamps=timestamps)
-        chain.start(now, [1] * self._batch, {})
-        return chain
+        parts = (
+            step_part(self._device, choices.memory, now, "input_ids", chooser, timestamps=timestamps),
+            choice_part(self._device, choices.memory, now, "logits", chooser, timestamps=timestamps),
+        )
+        return StepChain(choices, now, "input_ids", chooser, parts, [1] * self._batch, {})
 
     def tokens(self, length: int, count: int) -> TokenTimes:
         """What tokens take, each the likeliest behind those before, submitted while the one before is computed.

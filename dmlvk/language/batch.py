@@ -247,6 +247,8 @@ class Batch:
         self._caches.check_open()
         waiting = [text for text in self._texts if not self._stands(text)]
         drafted = [] if waiting else self._drafted()
+        if self._chain is not None and self._chain.is_lost:
+            self._chain = None
         if self._chain is not None:
             wanted = self._range([text.slot for text in self._texts if text.slot is not None])
             is_known = all(text in self._chained for text in self._texts)
@@ -324,8 +326,7 @@ class Batch:
             [Sampling() if row is None else row.sampling for row in rows],
             [each.forced for each in wishes],
             is_masked=any(each.constraint is not None for each in wishes),
-            tells=any(each.likeliest is not None for each in wishes),
-            hashes=any(each.hashes for each in wishes),
+            tells=any(each.likeliest is not None or each.hashes for each in wishes),
         )
         sampler.resume(
             [() if row is None else row.tokens for row in rows], [0 if row is None else row.generated for row in rows]
@@ -407,7 +408,7 @@ class Batch:
         count = next((size for size in sizes if size > len(drafted)), sizes[-1])
         guesses = [*checked_tokens(slot.folder, drafted), *[0] * count][: count - 1]
         sampler = self._sampler_of([text] * count)
-        seen = text.tokens if sampler.kind.penalizes else []  # which nobody else looks at
+        seen = text.tokens if sampler.penalizes else []  # which nobody else looks at
         texts = [[*seen, *guesses[:place]] for place in range(count)]
         sampler.resume(texts, [text.generated + place for place in range(count)])
         tokens, past = [text.tokens[-1], *guesses], len(slot.tokens)

@@ -1,14 +1,14 @@
 """Steps of a decoder that follow one another on the device: each takes its token from the one before.
 
-A step's kernels, the choice of its token, and the lengths of the next step are recorded once for each of two sets of
-memory, of which one holds what the other one's step reads. The host then only submits the two recordings in turn, the
-next one while the present one still runs, and reads one token of each.
+A step's kernels are recorded once for each of two sets of memory, and so is the choice of a token with the lengths of
+the next step, which reads one set and writes the other one. The host then only submits these recordings in turn, those
+of the next step while the present one still runs, and reads one token of each. Steps know nothing of what choices do,
+nor choices of where steps have their caches: so there are few recordings, whatever texts ask for and wherever they lie.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,14 +21,14 @@ from dmlvk.language.sampling import write_array
 from dmlvk.objects.binding import BufferBinding
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.recording import KernelTime
-from dmlvk.runtime.kompute import Chain, Recording
+from dmlvk.runtime.kompute import Allocation, Launch, Recording
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dmlvk.device import Device
-    from dmlvk.graphs.launching import PlaceNumber
-    from dmlvk.language.sampling import Chooser
+    from dmlvk.graphs.launching import Lies, PlaceNumber
+    from dmlvk.language.sampling import ChoiceMemory, Choices, Chooser
     from dmlvk.onnx.decoding.standing import StandingStep
 
 
@@ -51,110 +51,154 @@ def counters(now: Mapping[str, npt.NDArray[Any]], then: Mapping[str, npt.NDArray
     return growing
 
 
-class StepChain:
-    """The two recordings, and what they run on."""
+class ChainPart:
+    """A step or a choice, recorded for each of the two sets of memory when it reads that for the first time.
+
+    Attributes:
+        labels: of its kernels.
+    """
 
     def __init__(
         self,
         device: Device,
-        step: StandingStep,  # a step of the decoder
-        token: str,  # its input that takes the token
-        logits: str,
-        chooser: Chooser,  # chooses a token, and counts; its ``counts`` are the step's inputs that grow
+        memory: ChoiceMemory,
+        launches: Callable[[int], list[Launch]],  # those that read one of the sets
+        read: Callable[[int], list[Allocation]],  # what the host reads behind them
+        owners: Collection[Storage | Buffer],  # what they run on
+        labels: Sequence[str],
         *,
         timestamps: bool = False,  # whether to note the device's time, for :meth:`kernel_times`
     ) -> None:
-        self._engine, self._counts = device.engine, chooser.counts
-        self._constant = {name: step.inputs[name] for name in step.given if name not in (token, *chooser.counts)}
-        self._plans = step.plan, chooser.graph  # whose constants are theirs
-        same = {name: device.empty(shape, dtype).memory() for name, (shape, dtype) in chooser.constant.items()}
-        of_step, self._told = {**chooser.state, **chooser.told}, ("token", *chooser.told)
-        self._sets = [
-            {name: device.empty(shape, dtype).memory() for name, (shape, dtype) in of_step.items()} | same for _ in "ab"
-        ]
-        scratch = [device.create_buffer(size, zeroed=False) for size in chooser.graph.temporary_pages]
-        arrays = [each for each in step.locations.values() if isinstance(each, TensorMemory)]
-        arrays += [array for one in self._sets for array in one.values()]
-        self._owners: list[Storage | Buffer] = [*step.buffers, *scratch, *(array.storage for array in arrays)]
-        launches = []
-        for parity in (0, 1):
-            of_plan, of_choice = self._locations(step, token, logits, chooser, parity)
-            of_choice |= {(BindingKind.TEMPORARY, n): BufferBinding(buffer) for n, buffer in enumerate(scratch)}
-            launched = step.launches({place: (a.storage.allocation, a.offset) for place, a in of_plan.items()})
-            chosen = device.arrays.scheduled(chooser.graph, of_choice)
-            first, *others = [each.launch(device.engine) for each in chosen]
-            launches.append([*launched, dataclasses.replace(first, depends=True), *others])
-        self._labels = [*step.plan.labels, *(each.step.label for each in chosen)]
-        shared = dict.fromkeys(allocation for both in launches for launch in both for allocation in launch.written)
-        chain = Chain(tuple(shared))
-        self._recordings: list[Recording] = [
-            device.engine.record(
-                both,
-                (),
-                [self._sets[1 - parity][name].storage.allocation for name in self._told],
-                timestamps=timestamps,
-                chain=chain,
+        self.labels, self._launches, self._read, self._owners = labels, launches, read, owners
+        self._engine, self._chain, self._timestamps = device.engine, memory.chain, timestamps
+        self._recordings: dict[int, Recording] = {}
+
+    def recording(self, parity: int) -> Recording:
+        if any(memory.is_closed for memory in self._owners):
+            raise InvalidArgumentError("the memory of a decoder's step was closed")
+        if parity not in self._recordings:
+            self._recordings[parity] = self._engine.record(
+                self._launches(parity), (), self._read(parity), timestamps=self._timestamps, chain=self._chain
             )
-            for parity, both in enumerate(launches)
-        ]
+        return self._recordings[parity]
+
+    def kernel_times(self, parity: int) -> list[KernelTime]:
+        spans = self._engine.dispatch_spans(self.recording(parity))
+        return [KernelTime(label, *span) for label, span in zip(self.labels, spans, strict=True)]
+
+
+def step_part(
+    device: Device,
+    memory: ChoiceMemory,
+    step: StandingStep,
+    token: str,  # its input that takes the token
+    chooser: Chooser,  # any of those that count what it reads
+    *,
+    timestamps: bool = False,
+) -> ChainPart:
+    """A decoder's step, which finds its token and its counts in one of the sets."""
+    names = {token: "token", **chooser.counts}
+
+    def launches(parity: int) -> list[Launch]:
+        places: dict[PlaceNumber, Lies] = {}
+        for name, number in step.inputs.items():
+            if name in names:
+                array = memory.array(names[name], *chooser.state[names[name]], parity)
+                places[BindingKind.INPUT, number] = array.storage.allocation, 0
+        return step.launches(places)
+
+    arrays = [each.storage for each in step.locations.values() if isinstance(each, TensorMemory)]
+    owners: list[Storage | Buffer] = [*step.buffers, *arrays]
+    return ChainPart(device, memory, launches, lambda _: [], owners, step.plan.labels, timestamps=timestamps)
+
+
+def choice_part(
+    device: Device,
+    memory: ChoiceMemory,
+    step: StandingStep,
+    logits: str,  # the output of the step that it reads
+    chooser: Chooser,
+    *,
+    timestamps: bool = False,
+) -> ChainPart:
+    """The choice of a token behind a step, which goes on from one of the sets, and writes the other one."""
+    graph, scratch = chooser.graph, memory.scratch(chooser.graph.temporary_pages)
+    written = {**chooser.state, **chooser.told}
+
+    def of(name: str, number: int) -> TensorMemory:
+        return memory.array(name, *written[name], number).memory()
+
+    def launches(parity: int) -> list[Launch]:
+        read: dict[str, TensorMemory | BufferBinding] = {name: of(name, parity) for name in chooser.state}
+        read |= {name: memory.array(name, *each).memory() for name, each in chooser.constant.items()}
+        read["logits"] = step.locations[BindingKind.OUTPUT, step.outputs[logits]]
+        places: dict[PlaceNumber, TensorMemory | BufferBinding] = {
+            (BindingKind.TEMPORARY, number): BufferBinding(buffer) for number, buffer in enumerate(scratch)
+        }
+        places |= {(BindingKind.INPUT, number): read[point.name] for number, point in enumerate(graph.inputs)}
+        for number, point in enumerate(graph.outputs):
+            places[BindingKind.OUTPUT, number] = of(chooser.following[point.name], 1 - parity)
+        return [each.launch(device.engine) for each in device.arrays.scheduled(graph, places)]
+
+    def read(parity: int) -> list[Allocation]:
+        return [of(name, 1 - parity).storage.allocation for name in chooser.read]
+
+    owners: list[Storage | Buffer] = [*step.buffers, *scratch]
+    labels = [each.label for each in graph.steps]
+    return ChainPart(device, memory, launches, read, owners, labels, timestamps=timestamps)
+
+
+class StepChain:
+    """Steps behind one another, from a token of each sequence on."""
+
+    def __init__(
+        self,
+        choices: Choices,
+        step: StandingStep,  # with the numbers that are given to the step of these tokens
+        token: str,  # its input that takes the token
+        chooser: Chooser,
+        parts: Sequence[ChainPart],  # the step, and the choice behind it
+        tokens: Sequence[int],
+        state: Mapping[str, npt.NDArray[np.generic]],  # what the choice of tokens goes on from
+    ) -> None:
+        self._engine, self._memory, self._parts = choices.device.engine, choices.memory, parts
+        self._chooser, self._plan = chooser, step.plan  # whose constants are theirs
         self._submitted = self._read = 0
-
-    def _locations(
-        self, step: StandingStep, token: str, logits: str, chooser: Chooser, parity: int
-    ) -> tuple[dict[PlaceNumber, TensorMemory], dict[PlaceNumber, TensorMemory | BufferBinding]]:
-        """Where one recording's step finds what the choice before has written, and where its choice reads and writes:
-        from one set of memory into the other one.
-        """
-        now, then = self._sets[parity], self._sets[1 - parity]
-        of_step = {
-            (BindingKind.INPUT, number): now["token" if name == token else chooser.counts[name]]
-            for name, number in step.inputs.items()
-            if name == token or name in chooser.counts
-        }
-        made: Mapping[str, TensorMemory | BufferBinding] = {
-            "logits": step.locations[BindingKind.OUTPUT, step.outputs[logits]],
-            **{name: array for name, array in now.items() if name not in self._told},
-        }
-        of_choice: dict[PlaceNumber, TensorMemory | BufferBinding] = {}
-        for number, point in enumerate(chooser.graph.inputs):
-            of_choice[BindingKind.INPUT, number] = made[point.name]
-        for number, point in enumerate(chooser.graph.outputs):
-            of_choice[BindingKind.OUTPUT, number] = then[chooser.following[point.name]]
-        return of_step, of_choice
-
-    def start(self, step: StandingStep, tokens: Sequence[int], state: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Begins with a token of each sequence behind those in the caches.
-
-        Args:
-            step: as before, with the numbers that are given to the step of these tokens.
-            state: what the choice of tokens goes on from.
-        """
-        self._check()
+        for part in parts:
+            part.recording(0)  # which looks whether its memory is there
+        self._memory.owner = self
         values = {"token": np.array(tokens, np.int64), **state}
-        values |= {name: step.given[of_step] for of_step, name in self._counts.items()}
-        for name, array in self._sets[0].items():
+        values |= {name: step.given[of_step] for of_step, name in chooser.counts.items()}
+        for name, each in {**chooser.constant, **chooser.state}.items():
             if name in values:
-                write_array(self._engine, array.storage, values[name])
-        for name, number in self._constant.items():
-            memory = step.locations[BindingKind.INPUT, number]
+                write_array(self._engine, self._memory.array(name, *each).storage, values[name])
+        for name in step.given.keys() - {token, *chooser.counts}:
+            memory = step.locations[BindingKind.INPUT, step.inputs[name]]
             assert not isinstance(memory, TensorMemory)  # what the host writes has a buffer of the plan's own
             memory.buffer.upload(np.ascontiguousarray(step.given[name]).reshape(-1), memory.offset)
-        self._submitted = self._read = 0
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether others have written into the memory since it began: no step can follow, and none be read."""
+        return self._memory.owner is not self
 
     def submit(self) -> None:
         """Hands the next step to the device."""
-        self._check()
-        self._engine.submit(self._recordings[self._submitted % 2])
+        assert not self.is_lost  # whoever was away has looked
+        for part in self._parts:
+            self._engine.submit(part.recording(self._submitted % 2))
         self._submitted += 1
 
     def choice(self) -> dict[str, npt.NDArray[Any]]:
         """What the earliest step gave that was not asked for yet, as :meth:`Sampler.choice`; waits for it alone."""
+        assert not self.is_lost  # likewise
         parity = self._read % 2
-        self._engine.wait(self._recordings[parity])
+        for part in reversed(self._parts):
+            self._engine.wait(part.recording(parity))
         self._read += 1
         made = {}
-        for name in self._told:
-            memory = self._sets[1 - parity][name]
+        for name, each in self._chooser.read.items():
+            memory = self._memory.array(name, *each, 1 - parity).memory()
             contents = memory.storage.allocation.host_bytes[: memory.nbytes].copy()
             made[name] = contents.view(memory.data_type.numpy_dtype).reshape(memory.shape)
         return made
@@ -170,13 +214,8 @@ class StepChain:
 
     @property
     def launch_count(self) -> int:
-        return len(self._labels)
+        return sum(len(part.labels) for part in self._parts)
 
     def kernel_times(self) -> list[KernelTime]:
-        """What each kernel took in the step that :meth:`tokens` was last asked for; of a chain with timestamps."""
-        spans = self._engine.dispatch_spans(self._recordings[(self._read - 1) % 2])
-        return [KernelTime(label, *span) for label, span in zip(self._labels, spans, strict=True)]
-
-    def _check(self) -> None:
-        if any(memory.is_closed for memory in self._owners):
-            raise InvalidArgumentError("the memory of a decoder's step was closed")
+        """What each kernel took in the step that :meth:`tokens` was last asked for; of parts with timestamps."""
+        return [time for part in self._parts for time in part.kernel_times((self._read - 1) % 2)]

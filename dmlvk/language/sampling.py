@@ -17,13 +17,14 @@ from dmlvk.errors import InvalidArgumentError
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
 from dmlvk.operators import AxisDirection
-from dmlvk.support.recent import Recent
+from dmlvk.runtime.kompute import Chain
 
 if TYPE_CHECKING:
     from dmlvk.arrays.array import Array
     from dmlvk.arrays.memory_pool import Storage
     from dmlvk.device import Device
     from dmlvk.graphs.compiled import CompiledGraph
+    from dmlvk.objects.buffers import Buffer
     from dmlvk.runtime.kompute import Engine
 
 _COUNTS = (64, 1024)
@@ -33,8 +34,6 @@ to no probability."""
 MOST_TOP = 20  # Of the likeliest tokens that are told
 
 MOST_STEPS = 256  # For so many steps random numbers lie on the device
-
-_MOST_GRAPHS = 32  # That are kept, by what they have to do
 
 _FREE = 2**32 - 1  # Where no token is forced
 
@@ -84,16 +83,16 @@ class Sampling:
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """What a choice has to do; a text's token does not depend on the other texts' part in it."""
+    """What a choice has to do; a text's token does not depend on the other texts' part in it.
+
+    Each kind has a graph and recordings of its own. So there are few: of what is asked for, several things go together.
+    """
 
     rows: int  # texts
-    # among how many of the likeliest tokens some are chosen at random; the likeliest is always there
-    counts: tuple[int, ...] = ()
-    penalizes: bool = False  # whether some have a penalty of repetitions
+    count: int = 0  # among how many of the likeliest tokens some are chosen at random; 0: none is
+    edits: bool = False  # whether some have a penalty of repetitions, or tokens that come whatever is chosen
     is_masked: bool = False  # whether tokens may be forbidden to some
-    is_forced: bool = False  # whether some have tokens that come whatever is chosen
-    tells: bool = False  # whether likelihoods are told
-    hashes: bool = False  # whether fingerprints of the logits' bits are
+    tells: bool = False  # whether likelihoods are told, and fingerprints of the logits' bits
 
 
 def _count(sampling: Sampling) -> int:
@@ -112,14 +111,40 @@ class Chooser:
     told: Mapping[str, tuple[tuple[int, ...], DataType]]  # shapes and types of outputs that only the host reads
     following: Mapping[str, str]  # which of the state an output is for the next step
 
+    @property
+    def read(self) -> Mapping[str, tuple[tuple[int, ...], DataType]]:
+        """Shapes and types of what the host reads."""
+        return {"token": self.state["token"], **self.told}
 
-@dataclasses.dataclass
-class _Memory:
-    """Where a graph that chooses finds its inputs and puts its outputs: always the same place, for one recording."""
 
-    inputs: dict[str, Array]
-    outputs: dict[str, Array]
-    owner: object = None  # whose values stand in the inputs
+class ChoiceMemory:
+    """Where choices find what they read, and put what they give: for all of a shape the same place, for few recordings.
+
+    Attributes:
+        owner: whose values stand there.
+        chain: of what is recorded to run on it step by step.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.owner: object = None
+        self.chain = Chain(())
+        self._device = device
+        self._arrays: dict[tuple[object, ...], Array] = {}
+        self._buffers: dict[tuple[int, int], Buffer] = {}
+
+    def array(self, name: str, shape: tuple[int, ...], data_type: DataType, number: int = 0) -> Array:
+        """One of the arrays of a name, by its number."""
+        key = name, shape, data_type, number
+        if key not in self._arrays:
+            self._arrays[key] = self._device.empty(shape, data_type)
+        return self._arrays[key]
+
+    def scratch(self, sizes: Sequence[int]) -> list[Buffer]:
+        """Memory of so many bytes each, for one graph at a time."""
+        for key in enumerate(sizes):
+            if key not in self._buffers:
+                self._buffers[key] = self._device.create_buffer(key[1], zeroed=False)
+        return [self._buffers[key] for key in enumerate(sizes)]
 
 
 class Choices:
@@ -131,45 +156,32 @@ class Choices:
 
     def __init__(self, device: Device, vocabulary: int, data_type: DataType) -> None:
         self.device, self.vocabulary, self._data_type = device, vocabulary, data_type
-        self._graphs: Recent[Kind, CompiledGraph] = Recent(_MOST_GRAPHS)
-        self._memory: Recent[Kind, _Memory] = Recent(_MOST_GRAPHS)
+        self.memory = ChoiceMemory(device)
+        self._graphs: dict[Kind, CompiledGraph] = {}
+        self._choosers: dict[object, Chooser] = {}
 
     def graph(self, kind: Kind) -> CompiledGraph:
         """Reads ``logits`` and what :meth:`inputs` names; gives what :meth:`Sampler.choice` says."""
-
-        def made() -> CompiledGraph:
+        if kind not in self._graphs:
             graph = Graph(self.device)
             outputs: dict[str, Any] = {**self._outputs(graph, kind, self._inputs(graph, kind))}
-            return graph.compile(**outputs)
-
-        return self._graphs.of(kind, made)
-
-    def memory(self, kind: Kind) -> _Memory:
-        """Of the graph of a kind."""
-
-        def new_memory() -> _Memory:
-            tensors = {point.name: point.tensor for point in self.graph(kind).outputs}
-            outputs = {name: (each.sizes, each.data_type) for name, each in tensors.items() if each is not None}
-            both = self.inputs(kind), outputs
-            return _Memory(*({name: self.device.empty(*each) for name, each in of.items()} for of in both))
-
-        return self._memory.of(kind, new_memory)
+            self._graphs[kind] = graph.compile(**outputs)
+        return self._graphs[kind]
 
     def inputs(self, kind: Kind) -> dict[str, tuple[tuple[int, ...], DataType]]:
         """Shapes and types of what a choice reads besides the logits."""
         line, all_tokens = (kind.rows, 1), (kind.rows, self.vocabulary)
         made: dict[str, tuple[tuple[int, ...], DataType]] = {}
-        if kind.counts:
+        if kind.count:
             made["points"] = (kind.rows, MOST_STEPS), DataType.FLOAT32
             made |= dict.fromkeys(("temperature", "top_p"), (line, DataType.FLOAT32))
             made["top_k"] = line, DataType.UINT32
-        if kind.penalizes:
+        if kind.edits:
             made |= {"penalty": (line, DataType.FLOAT32), "seen": (all_tokens, DataType.UINT8)}
+            made["forced"] = (kind.rows, MOST_STEPS), DataType.UINT32
         if kind.is_masked:
             made["allowed"] = all_tokens, DataType.UINT8
-        if kind.is_forced:
-            made["forced"] = (kind.rows, MOST_STEPS), DataType.UINT32
-        if kind.counts or kind.is_forced:
+        if kind.count or kind.edits:
             made["step"] = (1, 1), DataType.UINT32
         return made
 
@@ -180,6 +192,12 @@ class Choices:
             kind: what is to be done.
             counts: an array of its shape and type for each of the decoder's inputs that grows.
         """
+        key = kind, *((name, array.dtype, array.shape) for name, array in counts.items())
+        if key not in self._choosers:
+            self._choosers[key] = self._chooser(kind, counts)
+        return self._choosers[key]
+
+    def _chooser(self, kind: Kind, counts: Mapping[str, npt.NDArray[np.generic]]) -> Chooser:
         graph = Graph(self.device)
         inputs = self._inputs(graph, kind)
         outputs: dict[str, Any] = {**self._outputs(graph, kind, inputs)}
@@ -212,7 +230,7 @@ class Choices:
             logits = F.cast(logits, output_data_type=DataType.FLOAT32)
         token = self._token(graph, kind, logits, inputs)
         made = {"token": token}
-        if kind.is_forced:
+        if kind.edits:
             forced = F.gather(inputs["forced"], inputs["step"], 1, 1).reshape(-1, 1)
             is_free = forced == _FREE
             made |= {"token": F.if_(is_free, token, F.cast(forced, output_data_type=DataType.INT64)), "chosen": token}
@@ -222,29 +240,32 @@ class Choices:
                 shares, 1, min(MOST_TOP, self.vocabulary), AxisDirection.DECREASING
             )
             made["own"] = F.gather_elements(shares, F.cast(made["token"], output_data_type=DataType.UINT32), 1)
-        if kind.hashes:
             made["prints"] = _fingerprints(graph, inputs["logits"])
         return made
 
     def _token(self, graph: Graph, kind: Kind, logits: Expression, inputs: Mapping[str, Expression]) -> Expression:
-        if kind.penalizes:
+        if kind.edits:
             penalty = inputs["penalty"]
             logits = F.if_(inputs["seen"], F.if_(logits > 0, logits / penalty, logits * penalty), logits)
         if kind.is_masked:
             logits = F.if_(inputs["allowed"], logits, -np.inf)
         token = F.argmax(logits, [1], AxisDirection.INCREASING, output_data_type=DataType.INT64)
-        for count in kind.counts:
-            least = 0 if count == _COUNTS[0] else _COUNTS[_COUNTS.index(count) - 1]
+        if kind.count:
+            values, tokens = F.top_k1(logits, 1, min(kind.count, self.vocabulary), AxisDirection.DECREASING)
+        least = 0
+        for count in [count for count in _COUNTS if count <= kind.count]:
             top_k = inputs["top_k"]
             is_own = F.logical_and(top_k > least, top_k <= count) if count < _COUNTS[-1] else top_k > least
-            token = F.if_(is_own, self._at_random(graph, logits, count, inputs), token)
+            least = count
+            likeliest = values[:, :count], tokens[:, :count]
+            token = F.if_(is_own, self._at_random(graph, *likeliest, inputs), token)
         return token
 
-    def _at_random(self, graph: Graph, logits: Expression, count: int, inputs: Mapping[str, Expression]) -> Expression:
+    def _at_random(
+        self, graph: Graph, values: Expression, tokens: Expression, inputs: Mapping[str, Expression]
+    ) -> Expression:
         """The token at which the sum of probabilities exceeds a random part of it, the likeliest tokens first."""
-        count = min(count, self.vocabulary)
-        values, tokens = F.top_k1(logits, 1, count, AxisDirection.DECREASING)
-        ranks = _places(graph, count)
+        ranks = _places(graph, values.sizes[1])
         shares = F.activation_softmax1(
             F.if_(ranks < inputs["top_k"], values / inputs["temperature"], -np.inf), axes=[1]
         )
@@ -267,6 +288,7 @@ class Sampler:
     Attributes:
         choices: the graphs.
         kind: what is to be done.
+        penalizes: whether some texts have a penalty of repetitions.
     """
 
     def __init__(
@@ -277,14 +299,14 @@ class Sampler:
         forced: Sequence[Sequence[int]] = (),
         *,
         is_masked: bool = False,  # whether tokens may be forbidden
-        tells: bool = False,
-        hashes: bool = False,  # whether fingerprints of the logits' bits are
+        tells: bool = False,  # whether likelihoods and fingerprints of the logits' bits are told
     ) -> None:
-        self.choices, self._samplings, self._forced = choices, samplings, forced
-        counts = tuple(sorted({_count(sampling) for sampling in samplings if sampling.temperature}))
-        penalizes = any(sampling.repetition_penalty != 1 for sampling in samplings)
-        self.kind = Kind(len(samplings), counts, penalizes, is_masked, any(forced), tells, hashes)
-        self._seen = np.zeros((len(samplings), choices.vocabulary if self.kind.penalizes else 0), np.uint8)
+        self.choices, self._samplings, self._forced = choices, samplings, forced or [()] * len(samplings)
+        count = max((_count(sampling) for sampling in samplings if sampling.temperature), default=0)
+        self.penalizes = any(sampling.repetition_penalty != 1 for sampling in samplings)
+        edits = self.penalizes or any(forced) or is_masked  # of masks, too, for fewer kinds
+        self.kind = Kind(len(samplings), count, edits, is_masked, tells)
+        self._seen = np.zeros((len(samplings), choices.vocabulary if self.penalizes else 0), np.uint8)
         self.resume([()] * len(samplings), [0] * len(samplings))
 
     def resume(self, texts: Sequence[Sequence[int]], chosen: Sequence[int]) -> None:
@@ -296,14 +318,14 @@ class Sampler:
         self._chosen, self._step = list(chosen), 0
         # inputs of the graph that stand in its memory, unless another sampler wrote there
         self._there: set[str] = set()
-        if self.kind.penalizes:
+        if self.penalizes:
             self._seen.fill(0)  # an interrupt may have come behind a choice: that token never was in the text
             for row, text in zip(self._seen, texts, strict=True):
                 row[list(text)] = 1
 
     def note(self, tokens: Sequence[int]) -> None:
         """The token that now stands behind each text, for the penalty of repetitions."""
-        if self.kind.penalizes:
+        if self.penalizes:
             self._seen[range(len(tokens)), list(tokens)] = 1
             self._there.discard("seen")
 
@@ -315,45 +337,53 @@ class Sampler:
             allowed: of the same shape, where tokens may be forbidden: 0 for those that are.
 
         Returns:
-            ``token``, INT64 [texts, 1]. Where some are forced ``chosen``, what would have come. Where
-            likelihoods are told, logarithms of probabilities without temperature, penalty and mask: ``own`` of the
-            token, [texts, 1]; ``values`` and ``places`` of the 20 likeliest tokens. ``prints``, UINT32 [texts, 4].
+            ``token``, INT64 [texts, 1]. Where some are forced ``chosen``, what would have come. Where likelihoods are
+            told, logarithms of probabilities without temperature, penalty and mask: ``own`` of the token, [texts, 1];
+            ``values`` and ``places`` of the 20 likeliest tokens; and of the logits' bits ``prints``, UINT32 [texts, 4].
         """
         if self._step == MOST_STEPS:
             self._chosen = [chosen + self._step for chosen in self._chosen]
             self._step, self._there = 0, set()
-        memory = self.choices.memory(self.kind)
+        choices, memory = self.choices, self.choices.memory
         if memory.owner is not self:
             self._there = set()  # first: an interrupt may come in between
             memory.owner = self
+        graph = choices.graph(self.kind)
+        inputs = {name: memory.array(name, *each) for name, each in choices.inputs(self.kind).items()}
+        stay = inputs.keys() - {"step", "allowed"}
         values: dict[str, npt.NDArray[np.generic]] = {"step": np.array([[self._step]], np.uint32)}
-        if not self._there >= memory.inputs.keys() - {"step", "allowed"}:
+        if not self._there >= stay:
             values |= self.values
         if allowed is not None:
             values["allowed"] = allowed
-        for name, array in memory.inputs.items():
-            if name not in self._there:
-                write_array(self.choices.device.engine, array.storage, values[name])
-        self._there |= memory.inputs.keys() - {"step", "allowed"}
+        for name, array in inputs.items():
+            if name in values and name not in self._there:
+                write_array(choices.device.engine, array.storage, values[name])
+        self._there |= stay
         self._step += 1
-        feed = {"logits": logits, **memory.inputs}
-        outputs = self.choices.device.run(self.choices.graph(self.kind), feed, keep=True, out=memory.outputs)
+        tensors = [(point.name, point.tensor) for point in graph.outputs if point.tensor is not None]
+        out = {name: memory.array(name, tuple(tensor.sizes), tensor.data_type) for name, tensor in tensors}
+        outputs = choices.device.run(graph, {"logits": logits, **inputs}, keep=True, out=out)
         return {name: array.numpy() for name, array in outputs.items()}
 
     @property
     def values(self) -> dict[str, npt.NDArray[np.generic]]:
-        """What the next choice reads besides logits and what is allowed, as :meth:`Choices.inputs` names it."""
+        """What the next choice reads besides logits and what is allowed, as :meth:`Choices.inputs` names it.
+
+        Which tokens stood before is left out where that counts for nothing.
+        """
         made: dict[str, npt.NDArray[np.generic]] = {}
-        if self.kind.counts:
+        if self.kind.count:
             taken = self._column("temperature")
             ranks = [(each.top_k or _COUNTS[-1]) if each.temperature else 0 for each in self._samplings]
             seeds = [sampling.seed for sampling in self._samplings]
             made["points"] = random_points(seeds, self._chosen, MOST_STEPS)
             made |= {"temperature": np.where(taken > 0, taken, np.float32(1)), "top_p": self._column("top_p")}
             made["top_k"] = np.array(ranks, np.uint32)[:, None]
-        if self.kind.penalizes:
-            made |= {"penalty": self._column("repetition_penalty"), "seen": self._seen}
-        if self.kind.is_forced:
+        if self.penalizes:
+            made["seen"] = self._seen
+        if self.kind.edits:
+            made["penalty"] = self._column("repetition_penalty")
             made["forced"] = forced = np.full((len(self._samplings), MOST_STEPS), _FREE, np.uint32)
             for row, tokens, chosen in zip(forced, self._forced, self._chosen, strict=True):
                 own = tokens[chosen : chosen + MOST_STEPS]

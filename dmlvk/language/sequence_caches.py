@@ -16,7 +16,7 @@ import numpy as np
 from dmlvk import functions as F
 from dmlvk.errors import DeviceRemovedError, InvalidArgumentError, ModelFileError, UnsupportedError
 from dmlvk.graphs.builder import Graph
-from dmlvk.language.chain import StepChain, counters
+from dmlvk.language.chain import ChainPart, StepChain, choice_part, counters, step_part
 from dmlvk.language.decoder_graph import POSITIONS
 from dmlvk.support.recent import Recent
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dmlvk.onnx import InferenceSession, OrtValue
     from dmlvk.onnx.decoding.standing import StandingStep
 
-_MOST_CHAINS = 16  # Of recorded steps that are kept, by sequences and kinds of choices
+_MOST_PARTS = 512  # Recorded steps of 64 sequences, of each, of two, four and so on, and drafted; and kinds of choices
 
 _AXES_OF_TOKENS = 2  # Sequences and tokens
 
@@ -72,7 +72,7 @@ class SequenceCaches:
         self.takes_drafts = any(item.name == POSITIONS for item in session.get_inputs())
         self._parts: dict[tuple[int, int], dict[tuple[str, str], OrtValue]] = {}
         self._steps: dict[tuple[int, int, int], StandingStep] = {}
-        self._chains: Recent[object, StepChain] = Recent(_MOST_CHAINS)
+        self._parts_of_chains: Recent[object, ChainPart] = Recent(_MOST_PARTS)
         self._copy: CompiledGraph | None = None
         self._lock, self._thread = threading.Lock(), 0
         self._is_closed = False
@@ -82,7 +82,7 @@ class SequenceCaches:
 
         def close() -> None:
             self._is_closed, self._arrays, self._parts, self._steps, self._states = True, {}, {}, {}, {}
-            self._chains.clear()
+            self._parts_of_chains.clear()
 
         self.exclusively(close)
 
@@ -241,15 +241,16 @@ class SequenceCaches:
         growing = counters(now.given, then, names.input_ids)
         if growing is None:
             return None
-        key = now.plan, first, sampler.kind, kept
-
-        def made() -> StepChain:
-            chooser = sampler.choices.chooser(sampler.kind, {name: now.given[name] for name in growing})
-            return StepChain(self._session.device, now, names.input_ids, names.logits, chooser)
-
-        chain = self._chains.of(key, made)
-        chain.start(now, [token for own in tokens for token in own], sampler.values)
-        return chain
+        choices, device = sampler.choices, self._session.device
+        chooser = choices.chooser(sampler.kind, {name: now.given[name] for name in growing})
+        step = self._parts_of_chains.of(
+            (now.plan, first, *growing), lambda: step_part(device, choices.memory, now, names.input_ids, chooser)
+        )
+        choice = self._parts_of_chains.of(
+            (now.plan, chooser.graph), lambda: choice_part(device, choices.memory, now, names.logits, chooser)
+        )
+        every = [token for own in tokens for token in own]
+        return StepChain(choices, now, names.input_ids, chooser, (step, choice), every, sampler.values)
 
     def _standing(self, first: int, rows: int, kept: int, feed: Mapping[str, Any]) -> StandingStep | None:
         """A step as it lies on the device; what is the same for all lengths is found out once."""

@@ -85,6 +85,8 @@ class TokenStream(Iterator[int]):
         slot, text = self._slot, self._text
         slot.caches.check_open()
         if slot.holder is self and self.generated:
+            if self._chain is not None and self._chain.is_lost:
+                self._chain = None
             chain = self._chain or self._begun(self._most - self.generated)
             if chain is not None:
                 return self._chained(chain)
