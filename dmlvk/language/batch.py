@@ -33,8 +33,6 @@ _PROMPT_TOKENS = 512  # Tokens of prompts that are run between two steps
 
 _MOST_CHAINED = 64  # Steps for which idle places have room behind what stands there
 
-_FEWEST_CHAINED = 3
-
 _DRAFTED = (4, 8, 16, 32)
 """Tokens of a step that has guesses: the last one of the text, and what may follow."""
 
@@ -209,7 +207,7 @@ class Batch:
         if not self.free:
             return
         end = time.monotonic() + _WARM_UP_SECONDS
-        length = min(_PROMPT_TOKENS, self._slots[0].max_length - _FEWEST_CHAINED)
+        length = min(_PROMPT_TOKENS, self._slots[0].max_length - 1)
         sampling = self._slots[0].folder.sampling
         drafted = min(sum(_DRAFTED), length) if self._caches.takes_drafts else 0
         forced = [0] * drafted  # which come in steps as guesses do, each twice as large as the one before
@@ -252,7 +250,9 @@ class Batch:
         if self._chain is not None:
             wanted = self._range([text.slot for text in self._texts if text.slot is not None])
             is_known = all(text in self._chained for text in self._texts)
-            if self._left and not waiting and not drafted and is_known and wanted[1] == len(self._chained):
+            is_masked = any(text.wishes.constraint is not None for text in self._texts)
+            fits = is_known and wanted[1] == len(self._chained) and is_masked == self._chain.is_masked
+            if self._left and not waiting and not drafted and fits:
                 return self._steps_on_device(self._chain)
             if self._chain.pending:
                 return self._read(self._chain)
@@ -266,11 +266,8 @@ class Batch:
         ready = [text for text in self._texts if self._stands(text)]
         if not ready:
             return []
-        if all(text.wishes.constraint is None for text in ready):
-            chain = self._begun(ready)
-            if chain is not None:
-                return self._steps_on_device(chain)
-        return self._single_step(ready)
+        chain = self._begun(ready)
+        return self._single_step(ready) if chain is None else self._steps_on_device(chain)
 
     @staticmethod
     def _stands(text: BatchText) -> bool:
@@ -334,22 +331,22 @@ class Batch:
         return sampler
 
     def _begun(self, ready: list[BatchText]) -> StepChain | None:
-        """Steps on the device for these texts; ``None`` where they are too few, or cannot be."""
-        self._sampler = None
-        self._left = min(_MOST_CHAINED, *(text.room for text in ready))
-        if self._left < _FEWEST_CHAINED:
+        """Steps on the device for these texts; ``None`` where there cannot be."""
+        if self._caches.has_states:
             return None
+        self._left = min(_MOST_CHAINED, *(text.room for text in ready))
         first, rows, tokens, pasts = self._rows(ready, self._left)
         self._chain = self._caches.chain(
             first, [[token] for token in tokens], pasts, self._sampler_of(rows), self._left
         )
-        self._chained = rows
+        if self._chain is not None:
+            self._chained, self._sampler = rows, None
         return self._chain
 
     def _steps_on_device(self, chain: StepChain) -> list[Step]:
-        """The next tokens, while the step behind theirs is submitted already."""
-        while chain.pending < min(self._left, 2):
-            chain.submit()
+        """The next tokens, while the step behind theirs is submitted already, unless the host has a say in it."""
+        while chain.pending < min(self._left, 1 if chain.is_masked else 2):
+            chain.submit(self._allowed(self._chained) if chain.is_masked else None)
         return self._read(chain)
 
     def _read(self, chain: StepChain) -> list[Step]:
@@ -427,7 +424,7 @@ class Batch:
     def _allowed(self, rows: Sequence[BatchText | None]) -> npt.NDArray[np.uint8]:
         made = np.ones((len(rows), self._choices.vocabulary), np.uint8)
         for row, text in zip(made, rows, strict=True):
-            if text is not None and text.wishes.constraint is not None:
+            if text is not None and text.slot is not None and text.wishes.constraint is not None:
                 row[:] = text.wishes.constraint.allowed()
         return made
 

@@ -182,9 +182,21 @@ class StepChain:
         """Whether others have written into the memory since it began: no step can follow, and none be read."""
         return self._memory.owner is not self
 
-    def submit(self) -> None:
-        """Hands the next step to the device."""
+    @property
+    def is_masked(self) -> bool:
+        """Whether the host says before each step which tokens may be chosen."""
+        return "allowed" in self._chooser.constant
+
+    def submit(self, allowed: npt.NDArray[np.uint8] | None = None) -> None:
+        """Hands the next step to the device.
+
+        Args:
+            allowed: of a chain with masks, [sequences, vocabulary]: 0 for tokens that must not be chosen.
+        """
         assert not self.is_lost  # whoever was away has looked
+        if allowed is not None:
+            array = self._memory.array("allowed", *self._chooser.constant["allowed"])
+            write_array(self._engine, array.storage, allowed)
         for part in self._parts:
             self._engine.submit(part.recording(self._submitted % 2))
         self._submitted += 1

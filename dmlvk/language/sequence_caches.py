@@ -23,6 +23,7 @@ from dmlvk.support.recent import Recent
 if TYPE_CHECKING:
     from dmlvk.arrays.array import Array
     from dmlvk.graphs.compiled import CompiledGraph
+    from dmlvk.graphs.plan import Plan
     from dmlvk.language.folder import ModelFolder
     from dmlvk.language.sampling import Sampler
     from dmlvk.onnx import InferenceSession, OrtValue
@@ -72,6 +73,7 @@ class SequenceCaches:
         self.takes_drafts = any(item.name == POSITIONS for item in session.get_inputs())
         self._parts: dict[tuple[int, int], dict[tuple[str, str], OrtValue]] = {}
         self._steps: dict[tuple[int, int, int], StandingStep] = {}
+        self._growing: dict[Plan, list[str]] = {}  # what grows from step to step, where there was more than one
         self._parts_of_chains: Recent[object, ChainPart] = Recent(_MOST_PARTS)
         self._copy: CompiledGraph | None = None
         self._lock, self._thread = threading.Lock(), 0
@@ -83,6 +85,7 @@ class SequenceCaches:
         def close() -> None:
             self._is_closed, self._arrays, self._parts, self._steps, self._states = True, {}, {}, {}, {}
             self._parts_of_chains.clear()
+            self._growing.clear()
 
         self.exclusively(close)
 
@@ -238,9 +241,11 @@ class SequenceCaches:
         if now is None or then is None or at_last is None:
             return None  # from some length on another branch may be taken
         names = self.folder.names
-        growing = counters(now.given, then, names.input_ids)
+        growing = self._growing.get(now.plan, []) if count == 1 else counters(now.given, then, names.input_ids)
         if growing is None:
             return None
+        if count > 1:
+            self._growing[now.plan] = growing
         choices, device = sampler.choices, self._session.device
         chooser = choices.chooser(sampler.kind, {name: now.given[name] for name in growing})
         step = self._parts_of_chains.of(
