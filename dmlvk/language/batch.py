@@ -207,12 +207,13 @@ class Batch:
         if not self.free:
             return
         end = time.monotonic() + _WARM_UP_SECONDS
-        length = min(_PROMPT_TOKENS, self._slots[0].max_length - 1)
+        # the first text goes on until the last one's prompt stands
+        length = max(1, min(_PROMPT_TOKENS, self._slots[0].max_length - self.free))
         sampling = self._slots[0].folder.sampling
         drafted = min(sum(_DRAFTED), length) if self._caches.takes_drafts else 0
         forced = [0] * drafted  # which come in steps as guesses do, each twice as large as the one before
         self._run([self.add([0], sampling, Wishes(forced=forced))], max(drafted, 1), end)
-        prompts = ([place % self._choices.vocabulary] * max(length, 1) for place in range(self.free))
+        prompts = ([place % self._choices.vocabulary] * length for place in range(self.free))
         self._run([self.add(prompt, sampling) for prompt in prompts], 1, end)
 
     def _run(self, texts: Sequence[BatchText], count: int, end: float) -> None:

@@ -17,7 +17,6 @@ from dmlvk.arrays.memory_pool import Storage
 from dmlvk.arrays.tensor_memory import TensorMemory
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.kernels.program import BindingKind
-from dmlvk.language.sampling import write_array
 from dmlvk.objects.binding import BufferBinding
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.recording import KernelTime
@@ -28,7 +27,8 @@ if TYPE_CHECKING:
 
     from dmlvk.device import Device
     from dmlvk.graphs.launching import Lies, PlaceNumber
-    from dmlvk.language.sampling import ChoiceMemory, Choices, Chooser
+    from dmlvk.language.choice_memory import ChoiceMemory
+    from dmlvk.language.sampling import Choices, Chooser
     from dmlvk.onnx.decoding.standing import StandingStep
 
 
@@ -169,9 +169,8 @@ class StepChain:
         self._memory.owner = self
         values = {"token": np.array(tokens, np.int64), **state}
         values |= {name: step.given[of_step] for of_step, name in chooser.counts.items()}
-        for name, each in {**chooser.constant, **chooser.state}.items():
-            if name in values:
-                write_array(self._engine, self._memory.array(name, *each).storage, values[name])
+        wanted = {**chooser.constant, **chooser.state}
+        self._memory.write({name: self._memory.array(name, *each) for name, each in wanted.items()}, values)
         for name in step.given.keys() - {token, *chooser.counts}:
             memory = step.locations[BindingKind.INPUT, step.inputs[name]]
             assert not isinstance(memory, TensorMemory)  # what the host writes has a buffer of the plan's own
@@ -196,7 +195,7 @@ class StepChain:
         assert not self.is_lost  # whoever was away has looked
         if allowed is not None:
             array = self._memory.array("allowed", *self._chooser.constant["allowed"])
-            write_array(self._engine, array.storage, allowed)
+            self._memory.write({"allowed": array}, {"allowed": allowed})
         for part in self._parts:
             self._engine.submit(part.recording(self._submitted % 2))
         self._submitted += 1

@@ -11,29 +11,23 @@ import numpy as np
 import numpy.typing as npt
 
 from dmlvk import functions as F
-from dmlvk.arrays.tensor_bytes import copy_elements
 from dmlvk.datatypes import DataType, checked_data_type
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
+from dmlvk.language.choice_memory import MOST_STEPS, ChoiceMemory, values_of_texts
 from dmlvk.operators import AxisDirection
-from dmlvk.runtime.kompute import Chain
 
 if TYPE_CHECKING:
     from dmlvk.arrays.array import Array
-    from dmlvk.arrays.memory_pool import Storage
     from dmlvk.device import Device
     from dmlvk.graphs.compiled import CompiledGraph
-    from dmlvk.objects.buffers import Buffer
-    from dmlvk.runtime.kompute import Engine
 
 _COUNTS = (64, 1024)
 """Among how many of the likeliest tokens one is chosen at random: by its top_k. What lies behind 1,024 of them has next
 to no probability."""
 
 MOST_TOP = 20  # Of the likeliest tokens that are told
-
-MOST_STEPS = 256  # For so many steps random numbers lie on the device
 
 _FREE = 2**32 - 1  # Where no token is forced
 
@@ -117,36 +111,6 @@ class Chooser:
         return {"token": self.state["token"], **self.told}
 
 
-class ChoiceMemory:
-    """Where choices find what they read, and put what they give: for all of a shape the same place, for few recordings.
-
-    Attributes:
-        owner: whose values stand there.
-        chain: of what is recorded to run on it step by step.
-    """
-
-    def __init__(self, device: Device) -> None:
-        self.owner: object = None
-        self.chain = Chain(())
-        self._device = device
-        self._arrays: dict[tuple[object, ...], Array] = {}
-        self._buffers: dict[tuple[int, int], Buffer] = {}
-
-    def array(self, name: str, shape: tuple[int, ...], data_type: DataType, number: int = 0) -> Array:
-        """One of the arrays of a name, by its number."""
-        key = name, shape, data_type, number
-        if key not in self._arrays:
-            self._arrays[key] = self._device.empty(shape, data_type)
-        return self._arrays[key]
-
-    def scratch(self, sizes: Sequence[int]) -> list[Buffer]:
-        """Memory of so many bytes each, for one graph at a time."""
-        for key in enumerate(sizes):
-            if key not in self._buffers:
-                self._buffers[key] = self._device.create_buffer(key[1], zeroed=False)
-        return [self._buffers[key] for key in enumerate(sizes)]
-
-
 class Choices:
     """The graphs that choose tokens on a device, by what they have to do, for one choice at a time.
 
@@ -170,15 +134,12 @@ class Choices:
 
     def inputs(self, kind: Kind) -> dict[str, tuple[tuple[int, ...], DataType]]:
         """Shapes and types of what a choice reads besides the logits."""
-        line, all_tokens = (kind.rows, 1), (kind.rows, self.vocabulary)
-        made: dict[str, tuple[tuple[int, ...], DataType]] = {}
-        if kind.count:
-            made["points"] = (kind.rows, MOST_STEPS), DataType.FLOAT32
-            made |= dict.fromkeys(("temperature", "top_p"), (line, DataType.FLOAT32))
-            made["top_k"] = line, DataType.UINT32
+        all_tokens, of_texts = (kind.rows, self.vocabulary), values_of_texts(kind.rows)
+        names = ["points", "temperature", "top_p", "top_k"] if kind.count else []
+        names += ["penalty", "forced"] if kind.edits else []
+        made: dict[str, tuple[tuple[int, ...], DataType]] = {name: of_texts[name] for name in names}
         if kind.edits:
-            made |= {"penalty": (line, DataType.FLOAT32), "seen": (all_tokens, DataType.UINT8)}
-            made["forced"] = (kind.rows, MOST_STEPS), DataType.UINT32
+            made["seen"] = all_tokens, DataType.UINT8
         if kind.is_masked:
             made["allowed"] = all_tokens, DataType.UINT8
         if kind.count or kind.edits:
@@ -356,9 +317,7 @@ class Sampler:
             values |= self.values
         if allowed is not None:
             values["allowed"] = allowed
-        for name, array in inputs.items():
-            if name in values and name not in self._there:
-                write_array(choices.device.engine, array.storage, values[name])
+        memory.write({name: array for name, array in inputs.items() if name not in self._there}, values)
         self._there |= stay
         self._step += 1
         tensors = [(point.name, point.tensor) for point in graph.outputs if point.tensor is not None]
@@ -393,16 +352,6 @@ class Sampler:
 
     def _column(self, name: str) -> npt.NDArray[np.float32]:
         return np.array([[getattr(sampling, name)] for sampling in self._samplings], np.float32)
-
-
-def write_array(engine: Engine, storage: Storage, values: npt.NDArray[np.generic]) -> None:
-    """New elements of an array from its first one on, in its own memory; what else stands there is lost."""
-    contents = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-
-    def fill(there: npt.NDArray[np.uint8]) -> None:
-        copy_elements(there[: contents.size], contents)
-
-    engine.write(storage.allocation, fill, keeps_contents=False)
 
 
 def random_points(seeds: Sequence[int], chosen: Sequence[int], count: int) -> npt.NDArray[np.float32]:

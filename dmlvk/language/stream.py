@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dmlvk.language.sampling import MOST_STEPS, Choices, Sampler, Sampling
+from dmlvk.language.choice_memory import MOST_STEPS
+from dmlvk.language.sampling import Choices, Sampler, Sampling
 
 if TYPE_CHECKING:
     from dmlvk.language.chain import StepChain

@@ -106,8 +106,8 @@ class Recording:
 
     @functools.cached_property
     def only_bound(self) -> tuple[Allocation, ...]:
-        """What its dispatches use, and it does not copy to the device itself."""
-        return tuple(self.bound - self.uploads)
+        """What its dispatches use, and it does not copy to the device itself; for the same memory in the same order."""
+        return tuple(sorted(self.bound - self.uploads, key=lambda allocation: allocation.number))
 
     def uses(self, allocation: Allocation) -> bool:
         """Whether it reads, writes or copies an allocation."""

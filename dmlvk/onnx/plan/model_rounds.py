@@ -25,7 +25,7 @@ from dmlvk.onnx.nodes.joining import Joined, joined, joined_integers
 from dmlvk.onnx.nodes.values import dense, memory_of
 from dmlvk.onnx.plan.dynamic_rounds import DynamicRounds, Opening
 from dmlvk.onnx.plan.execution import Resident, Usage, Weights
-from dmlvk.onnx.plan.made_rounds import KEPT_PLANS, MadeRound, Rounds
+from dmlvk.onnx.plan.made_rounds import MadeRound, Rounds
 from dmlvk.onnx.plan.pending import Pending
 from dmlvk.onnx.plan.planning import Planner
 from dmlvk.onnx.plan.round_plans import Live, NotDynamicError, Placement, RoundPlan, readers_of
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger("dmlvk")
 
 _UNREAD = "nothing reads what it gives"
+
+_KEPT_DECODER_PLANS = 32
+"""For chunks of prompts and what is left of them, 1 to 64 sequences, and steps with 4 to 32 guesses."""
 
 
 class ModelRounds:
@@ -90,7 +93,7 @@ class ModelRounds:
         self._dynamic, self._open_decoder = self._no_open_plans(), self._no_open_plans()
         self._parts: Parts = {}
         self.decoding = Decoding.of(device, model, self._steps, self._constants)
-        self._decoder_plans: Recent[object, MadeRound | None] = Recent(KEPT_PLANS)
+        self._decoder_plans: Recent[object, MadeRound | None] = Recent(_KEPT_DECODER_PLANS)
 
     def forget(self) -> None:
         """Frees what lies on the device."""
