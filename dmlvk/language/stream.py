@@ -104,9 +104,10 @@ class TokenStream(Iterator[int]):
 
     def _begun(self, left: int) -> StepChain | None:
         """Steps on the device from the last token on; ``None`` where they are too few, or cannot be."""
+        if self._tries_chain and self._sampler is not None:
+            self._sampler.resume([self._text], [self.generated])  # which stands where an earlier chain began
         if self._tries_chain and left >= _FEWEST_CHAINED and self._sampler is not None:
             self._left = min(left, MOST_STEPS)
-            self._sampler.resume([self._text], [self.generated])
             self._chain = self._slot.chain(self._sampler, self._text[-1], self._left)
         self._tries_chain = self._chain is not None
         return self._chain

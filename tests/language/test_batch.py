@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import random
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,12 @@ from dmlvk.language import EmbeddingModel, LanguageModel, Reranker, Sampling
 from dmlvk.language.batch import Batch, BatchText, Drafter, Likelihood, Wishes
 from dmlvk.language.drafting import ModelDrafter, PromptLookup
 from dmlvk.language.sampling import random_points
+from dmlvk.runtime.engine_memory import EngineMemory
 from tests.effort import IS_QUICK
 from tests.language.small_llama import byte_tokens, write_folder
 from tests.language.small_models import CASES as DECODERS
 from tests.language.small_models import initialize
+from tests.native_objects import native_objects
 
 SEQUENCES, ROOM = 9, 96
 
@@ -31,8 +34,12 @@ Answer = tuple[list[int], list[Likelihood | None], str]
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LanguageModel]:
-    folder = write_folder(tmp_path_factory.mktemp("llama"))
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_folder(tmp_path_factory.mktemp("llama"))
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> Iterator[LanguageModel]:
     with LanguageModel(folder, max_length=ROOM, sequences=SEQUENCES) as opened:
         yield opened
 
@@ -120,6 +127,58 @@ def test_warming_up_changes_no_bits(model: LanguageModel) -> None:
     assert not batch.texts and answers(batch, requests, choose, SEQUENCES) == alone
 
 
+def test_texts_that_come_behind_the_warm_up_find_everything_recorded(folder: Path) -> None:
+    choose = random.Random(7)
+    with LanguageModel(folder, max_length=ROOM, sequences=4, drafts=True) as opened:
+        batch = opened.batch()
+        batch.warm_up()
+        with native_objects() as counts:
+            texts = [batch.add([choose.randrange(3, 250) for _ in range(90)], Sampling()) for _ in range(4)]
+            while not all(text.generated for text in texts):
+                batch.step()
+        assert not counts
+
+
+_KINDS: list[tuple[Sampling, Callable[[], Wishes]]] = [
+    (Sampling(), Wishes),
+    (Sampling(0.9, seed=4), lambda: Wishes(likeliest=3, hashes=True)),
+    (Sampling(1.1, 0, 0.9, 1.3, seed=5), Wishes),
+    (Sampling(0.8, 5), lambda: Wishes(constraint=OddTokens(260))),
+    (Sampling(), lambda: Wishes(forced=[80, 81])),
+]
+
+
+def ask_together(batch: Batch, kinds: Sequence[int], choose: random.Random) -> None:
+    """Texts of these kinds, until each has some tokens."""
+    texts = [
+        batch.add([choose.randrange(3, 250) for _ in range(choose.randint(1, 60))], sampling, wishes())
+        for sampling, wishes in (_KINDS[kind] for kind in kinds)
+    ]
+    most = choose.randint(4, 12)
+    while batch.texts:
+        batch.step()
+        for text in [text for text in batch.texts if text.generated >= most]:
+            batch.remove(text)
+    assert all(text.generated >= most for text in texts)
+
+
+def test_texts_make_nothing_new_on_the_device_once_their_like_were_there(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a server's memory stays flat, which a driver's need not where objects come and go."""
+    monkeypatch.setattr(EngineMemory, "_needs_staging", True)  # as on a discrete GPU, where copies are recorded, too
+    choose, numbers = random.Random(8), range(len(_KINDS))
+    with dml.Device() as device, LanguageModel(folder, device, max_length=ROOM, sequences=2) as opened:
+        batch = opened.batch()
+        for _ in range(2):  # in either place, and behind the graphs' own constants
+            for together in [*zip(numbers), *itertools.combinations_with_replacement(numbers, 2)]:
+                ask_together(batch, together, choose)
+        with native_objects() as counts:
+            for _ in range(20 if IS_QUICK else 60):
+                ask_together(batch, choose.choices(numbers, k=choose.randint(1, 2)), choose)
+        assert not counts
+
+
 def test_a_batch_chooses_the_tokens_of_a_single_stream(model: LanguageModel) -> None:
     choose = random.Random(5)
     requests = [request for request in (Request(choose, 260) for _ in range(30)) if request.is_plain]
@@ -128,6 +187,22 @@ def test_a_batch_chooses_the_tokens_of_a_single_stream(model: LanguageModel) -> 
         stream = list(model.generate(request.tokens, request.sampling, most=request.most))
         assert stream == tokens[: len(stream)]
         assert len(stream) == len(tokens) or tokens[len(stream)] in model.folder.end_tokens
+
+
+def test_a_stream_and_a_batch_in_other_places_take_turns(model: LanguageModel) -> None:
+    sampling = Sampling(0.9, seed=9)
+    alone = [list(model.generate(tokens, sampling, most=16)) for tokens in ([50, 51], [90, 91, 92])]
+    batch = model.batch()
+    batch.remove(batch.add([5], Sampling()))  # so that the stream's place is not the next one
+    stream = model.generate([50, 51], sampling, most=16)
+    streamed, text = list(itertools.islice(stream, 4)), batch.add([90, 91, 92], sampling)
+    assert text.slot is not None and text.slot.place
+    for token in stream:
+        streamed.append(token)
+        batch.step()
+    batch.remove(text)
+    assert streamed == alone[0]
+    assert text.generated > 8 and text.tokens[3:] == alone[1][: text.generated]
 
 
 def fingerprints(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.uint32]:
@@ -193,11 +268,6 @@ def test_likelihoods_are_logarithms_of_a_softmax(model: LanguageModel) -> None:
 
 
 DRAFT_ROOM = 96
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_folder(tmp_path_factory.mktemp("llama"))
 
 
 @pytest.fixture(scope="module")

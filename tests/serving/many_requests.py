@@ -15,6 +15,7 @@ import argparse
 import collections
 import concurrent.futures
 import contextlib
+import ctypes
 import gc
 import hashlib
 import http.client
@@ -34,6 +35,7 @@ from dmlvk.language import LanguageModel
 from dmlvk.runtime.vulkan.host_memory import resident_in_bytes
 from dmlvk.serving.app import Bounds
 from dmlvk.serving.engine import Generation
+from tests.native_objects import native_objects
 from tests.serving.small_server import RunningServer, running, write_model
 
 SEQUENCES, ROOM = 6, 112
@@ -44,6 +46,10 @@ FORMAT = {"type": "json_schema", "json_schema": {"schema": {**FORM, "additionalP
 
 _MOST_GROWTH_MIB = 10.0
 """Of resident memory, from the first third of the requests behind a warm-up to the last one."""
+
+_MOST_MADE = 200
+"""Objects on the device, by the last third of 10,000 requests: two or three sets of kinds of texts that met first then.
+"""
 
 Body = tuple[str, Any]
 
@@ -290,6 +296,28 @@ def wait_until_idle(server: RunningServer) -> None:
         time.sleep(0.01)
 
 
+class _Heap(ctypes.Structure):
+    """What glibc's mallinfo2 gives."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "used", "free", "keepcost")
+    ]
+
+
+def _parts_of_memory(model: LanguageModel) -> str:
+    """What memory consists of: so that one run tells what grew."""
+    pool, parts = model.device.arrays.pool, []
+    if sys.platform == "linux":
+        library = ctypes.CDLL(None)
+        if hasattr(library, "mallinfo2"):
+            library.mallinfo2.restype = _Heap
+            heap = library.mallinfo2()
+            parts += [f"heap {(heap.used + heap.hblkhd) / 2**20:.1f} and {heap.free / 2**20:.1f} free"]
+    parts += [f"{sys.getallocatedblocks()} blocks of Python's", f"{threading.active_count()} threads"]
+    return ", ".join([*parts, f"arrays {(pool.taken_in_bytes + pool.size_in_bytes) / 2**20:.1f}"])
+
+
 def _compared(file: Path | None, hashes: Sequence[str]) -> list[str]:
     """Writes hashes of answers to a file; where it is there, what differs from those in it."""
     if file is None:
@@ -320,19 +348,24 @@ def main() -> int:
             whole = hashlib.sha256("".join(traffic.hashes).encode()).hexdigest()[:16]
             print(f"{given.distinct} answers alone by {model.device.info.name}: {whole}", flush=True)
             traffic.faults += _compared(given.answers, traffic.hashes)
-            memory = []
+            memory, made = [], []
             for first in range(0, given.requests, part):
-                traffic.ask(first, min(part, given.requests - first))
-                traffic.wait_until_idle()
+                with native_objects() as objects:
+                    traffic.ask(first, min(part, given.requests - first))
+                    traffic.wait_until_idle()
                 memory.append((resident_in_bytes() or 0) / 2**20)
+                made.append(objects.total())
                 print(
                     f"{sum(traffic.counts.values()):6d} requests  {time.monotonic() - start:6.0f} s  "
-                    f"{memory[-1]:6.0f} MiB  {len(traffic.faults)} faults",
+                    f"{memory[-1]:6.1f} MiB ({_parts_of_memory(model)})  made on the device: {dict(objects)}  "
+                    f"{len(traffic.faults)} faults",
                     flush=True,
                 )
     growth = min(memory[-3:]) - min(memory[1:4]) if len(memory) > 6 else 0.0
     if growth > _MOST_GROWTH_MIB:
         traffic.faults.append(f"memory grew by {growth:.1f} MiB")
+    if sum(made[-3:]) > _MOST_MADE:
+        traffic.faults.append(f"the last requests made {sum(made[-3:])} objects on the device")
     print(f"{model.device.info.name}: {dict(traffic.counts)}, memory {growth:+.1f} MiB, {len(traffic.faults)} faults")
     for fault in traffic.faults[:20]:
         print(fault[:2000])
