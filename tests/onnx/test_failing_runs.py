@@ -53,12 +53,12 @@ def _run(session: ort.InferenceSession, size: int, way: str) -> bytes:
     return bytes(session.run_with_ort_values(None, {"x": value})[0].numpy().tobytes())
 
 
-_STEPS = ("allocate", "write", "record", "prepare", "record_prepared", "run")
+_STEPS = ("allocate", "stream", "record", "prepare", "record_prepared", "run")
 
 
 @pytest.mark.parametrize(
     ("way", "step"),
-    [*(("host", step) for step in _STEPS), *(("device", step) for step in (*_STEPS, "submit_prepared"))],
+    [*(("host", step) for step in _STEPS), *(("device", step) for step in (*_STEPS, "write", "submit_prepared"))],
 )
 def test_a_run_that_lacks_memory_somewhere_is_right_when_it_is_repeated(
     way: str, step: str, fresh: dml.Device, monkeypatch: pytest.MonkeyPatch
