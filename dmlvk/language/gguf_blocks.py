@@ -100,8 +100,8 @@ def _arranged(data: Numbers, bits: int, group: int) -> Numbers:
     unit = np.dtype(f"V{group // count}")  # so that NumPy copies that many bytes at a time
     each, joined = np.empty_like(words), np.empty(words.size, np.uint8)
     for place in range(count):
-        np.right_shift(words, word.type(bits * place), out=each)
-        np.bitwise_and(each, mask, out=each)
+        shifted = np.right_shift(words, word.type(bits * place), out=each) if place else words
+        np.bitwise_and(shifted, mask, out=each)
         np.multiply(each, factor, out=each)
         np.right_shift(each, word.type(top), out=each)
         np.copyto(joined, each, casting="unsafe")
