@@ -47,8 +47,8 @@ FORMAT = {"type": "json_schema", "json_schema": {"schema": {**FORM, "additionalP
 _MOST_GROWTH_MIB = 10.0
 """Of resident memory, from the first third of the requests behind a warm-up to the last one."""
 
-_MOST_MADE = 200
-"""Objects on the device, by the last third of 10,000 requests: two or three sets of kinds of texts that met first then.
+_MOST_MADE, _ENOUGH_REQUESTS = 200, 5_000
+"""Objects on the device, by the last third of so many requests at least: for some kinds of texts that met first then.
 """
 
 Body = tuple[str, Any]
@@ -364,7 +364,7 @@ def main() -> int:
     growth = min(memory[-3:]) - min(memory[1:4]) if len(memory) > 6 else 0.0
     if growth > _MOST_GROWTH_MIB:
         traffic.faults.append(f"memory grew by {growth:.1f} MiB")
-    if sum(made[-3:]) > _MOST_MADE:
+    if given.requests >= _ENOUGH_REQUESTS and sum(made[-3:]) > _MOST_MADE:
         traffic.faults.append(f"the last requests made {sum(made[-3:])} objects on the device")
     print(f"{model.device.info.name}: {dict(traffic.counts)}, memory {growth:+.1f} MiB, {len(traffic.faults)} faults")
     for fault in traffic.faults[:20]:
