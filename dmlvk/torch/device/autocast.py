@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_map
 
 from dmlvk.torch.types import NAME
 
@@ -29,7 +28,7 @@ _WIDE = (
 )
 """Of the list «CUDA Ops that can autocast to float32»."""
 
-_HALVES = (torch.float16, torch.bfloat16)
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def _cast(operator: Any, dtype: torch.dtype | None) -> Callable[..., Any]:
@@ -37,17 +36,18 @@ def _cast(operator: Any, dtype: torch.dtype | None) -> Callable[..., Any]:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         wanted = torch.get_autocast_dtype(NAME) if dtype is None else dtype
-
-        def taken(item: Any) -> Any:
-            if not isinstance(item, torch.Tensor) or item.device.type != NAME:
-                return item
-            return item.to(wanted) if item.dtype in (torch.float32, *_HALVES) else item
-
         with torch._C._ExcludeDispatchKeyGuard(_KEYS):
-            positional, named = tree_map(taken, (args, kwargs))
-            return operator(*positional, **named)
+            named = {name: _taken(item, wanted) for name, item in kwargs.items()}
+            return operator(*[_taken(item, wanted) for item in args], **named)
 
     return call
+
+
+def _taken(item: Any, wanted: torch.dtype) -> Any:
+    if isinstance(item, torch.Tensor):
+        is_cast = item.dtype is not wanted and item.dtype in _FLOATS and item.device.type == NAME
+        return item.to(wanted) if is_cast else item
+    return [_taken(each, wanted) for each in item] if isinstance(item, list) else item
 
 
 def register(library: torch.library.Library, rest: torch.library.Library) -> None:

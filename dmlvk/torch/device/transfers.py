@@ -153,6 +153,9 @@ def _to_copy(
     non_blocking: bool = False,
     memory_format: torch.memory_format | None = None,
 ) -> torch.Tensor:
+    if device is None and memory_format is None and dtype in DATA_TYPES and x.device.type == NAME:
+        cast: torch.Tensor = _converted(x, dtype=dtype)  # the most there are
+        return cast
     wanted = x.dtype if dtype is None else dtype
     target = x.device.type if device is None else device.type
     if wanted is torch.float64 and device is None and not x.dim():
