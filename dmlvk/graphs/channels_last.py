@@ -160,7 +160,7 @@ class _Layouts:
         same = self._same(outputs)
         return dataclasses.replace(
             self._network,
-            nodes=tuple(node for node in self._nodes if node.outputs[0] not in same),
+            nodes=tuple(node for node in self._nodes if not any(value in same for _, _, value in node.writes())),
             outputs=tuple((same.get(value, value), tensor) for value, tensor in outputs),
             sizes=self._sizes,
             names=self._names,
@@ -172,12 +172,13 @@ class _Layouts:
         read = {value for node in self._nodes for _, _, value in node.reads()}
         made: dict[NetworkValue, NetworkValue] = {}
         for node in self._nodes:
-            source, copied = next(iter(node.inputs), None), node.outputs[0]
-            if not isinstance(node.desc, ElementWiseIdentity) or node.desc.scale_bias is not None:
+            desc = node.desc
+            if not isinstance(desc, ElementWiseIdentity) or desc.scale_bias is not None:
                 continue
+            ((_, _, source),), ((_, _, copied),) = node.reads(), node.writes()
             if copied in read or given[copied] != 1 or source not in self._written or given[source]:
                 continue
-            if _lie_alike(node.desc.input_tensor, node.desc.output_tensor):
+            if _lie_alike(desc.input_tensor, desc.output_tensor):
                 made[copied] = source
                 given[source] += 1
         return made

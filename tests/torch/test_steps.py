@@ -28,7 +28,7 @@ assert dmlvk.torch  # importing it registers the device
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_steps_of_an_optimizer_run_what_was_recorded_before(
-    strict: str, monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype
+    strict: str, monkeypatch: pytest.MonkeyPatch, dtype: Any
 ) -> None:
     model = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 4)).to(strict, dtype)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, eps=1e-4)

@@ -177,7 +177,8 @@ def _measured(where: str, work: Work, repeats: int) -> _Times:
             flat = result.cpu().flatten()
             results.append(flat[:: -(-len(flat) // _SAMPLES)].tolist())
     memory = None if where == "cpu" else int(module.max_memory_allocated())
-    return _Times(whole[0], *(statistics.median(each[_FIRST:]) for each in (whole, on_host, computed)), memory, results)
+    seconds, host, processor = (statistics.median(each[_FIRST:]) for each in (whole, on_host, computed))
+    return _Times(whole[0], seconds, host, processor, memory, results)
 
 
 def _on(where: str, name: str, precision: str, is_tiny: bool, repeats: int) -> _Times:
