@@ -142,6 +142,15 @@ def test_steps_alone_run_before_they_are_too_many(strict: str, monkeypatch: pyte
     assert [one[0].item() for one in parameters] == [-24, -24]
 
 
+def test_what_lies_in_another_order_is_computed_once(strict: str) -> None:
+    """An operator that begins the next graph has the elements in the tensor's order, which no array is kept for."""
+    tensor = torch.randn(4, 5, 6).to(strict).transpose(0, 2) * 2
+    operand = value_of(tensor)
+    assert not tensor.is_contiguous() and operand.is_pending
+    recorder.RECORDER.run()
+    assert not operand.is_pending and (tensor.cpu() == tensor.contiguous().cpu()).all()
+
+
 def test_betas_that_change_need_no_other_graphs(strict: str, any_device: dml.Device) -> None:
     parameters = [torch.nn.Parameter(torch.ones(size, device=strict)) for size in (3, 5)]
     twins = [torch.nn.Parameter(torch.ones(size)) for size in (3, 5)]

@@ -230,7 +230,7 @@ def _run_apart(waiting: list[Value], wanted: Value | None) -> None:
 RECORDER = Recorder()
 
 
-def deferred(operation: Operation, operands: tuple[Value, ...], data_type: DataType, shape: Shape) -> Value:
+def deferred(operation: Operation, operands: tuple[Value, ...], data_type: DataType, shape: Shape) -> Recorded:
     """One result of an operation, recorded."""
     value = Recorded(RECORDER.device, data_type, shape, operation, operands)
     RECORDER.add(value)

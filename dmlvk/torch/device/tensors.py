@@ -145,8 +145,14 @@ class Record:
         before, self.spare, self._last = self.spare, self._last, None
         if self.spare is not None:
             self.spare.is_reserved = True
-        if before is not None and self._value is not None:
-            self._value.device.arrays.pool.unreserve(before)
+        value = self._value
+        if before is not None and value is not None:
+            value.device.arrays.pool.unreserve(before)
+        if value is None or value._memory is None:
+            return
+        for view, known in self.views.items():  # which what is recorded next would compute again
+            if known._memory is None and (shown := _shown(value, view.geometry)) is not None:
+                known.settle(shown.memory())
 
     def __del__(self) -> None:
         value = getattr(self, "_value", None)
@@ -265,6 +271,7 @@ def tensor_of(value: Value | None, shape: Shape, dtype: torch.dtype, strides: Sh
     made = lying_tensor(flat, form_of(sizes, dtype))
     storage: Any = made.untyped_storage()
     storage.record.views = {view_of(shape, strides, 0, dtype): value}
+    flat.target = weakref.ref(storage.record)
     strided: torch.Tensor = _as_strided._op_dk(_META, made, shape, strides, 0)
     return strided
 
