@@ -119,7 +119,7 @@ def decoder(
             return
         results, texts = [], {}
         if served:
-            room = max(capacity, _EDITED) if edits else capacity
+            room = max(capacity + max(_QUEUED, *counts), _EDITED if edits else 0)  # the first text goes on meanwhile
             with contextlib.closing(ServedBench(opened, file, SIZES[size], room, max(_QUEUED, *counts))) as of_server:
                 texts = _served(of_server, {"prompts": new, "lengths": before, "batches": counts}, edits)
         for batch in counts:

@@ -63,12 +63,14 @@ def serve(
     try:
         from dmlvk.serving.app import Bounds
         from dmlvk.serving.running import serve as run
+        from dmlvk.serving.running import share_heaps
         from dmlvk.serving.vectors import Vectors
     except ImportError as error:
         raise UnsupportedError(f"a server needs the extra serve: pip install dmlvk[serve] ({error})") from error
     selected = None if device is None else device_selector(device)
     is_local = host in ("127.0.0.1", "localhost", "::1")
     bounds = Bounds(most_body, queue, seconds, key, allow_origin, is_local)
+    share_heaps()
     with contextlib.ExitStack() as opened:
         guesses = draft is not None
         model = LanguageModel(

