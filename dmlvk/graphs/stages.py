@@ -188,7 +188,7 @@ def _of_same_rows(stages: Iterable[Stage]) -> Iterator[Stage]:
 
 def _have_same_parts(run: Sequence[Stage], stage: Stage) -> bool:
     step, first = run[0].program.steps[0], stage.program.steps[0]
-    is_alike = step.kernel.variant in PARTS and step == first and run[0].reads[0] == stage.reads[0]
+    is_alike = step.kernel.variant == PARTS.name and step == first and run[0].reads[0] == stage.reads[0]
     return is_alike and not {value for each in run for value in each.writes} & {*stage.reads}
 
 

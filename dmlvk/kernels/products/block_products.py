@@ -152,7 +152,7 @@ def _most_rows(weights: BlockWeights, target: Target) -> int:
 def can_gate(product: Gemm, weights: BlockWeights, target: Target) -> bool:
     """Whether one kernel computes a product and another one that is its gate, with weights that lie alike."""
     plain = product.fused_activation is None and product.c_tensor is None and product.alpha == 1.0
-    plain = plain and (weights.data_type is DataType.FLOAT32 or packed_integers.wide_rows(weights) is None)
+    plain = plain and (weights.data_type is DataType.FLOAT32 or packed_integers.is_exact(weights))
     has_room = not target.is_cpu and target.buffers >= _BUFFERS_OF_GATED
     if plain and has_room and block_matrices.multiplies(product, weights, target, is_gated=True):
         return True

@@ -1,14 +1,6 @@
-// Makes planes of rows, which packed_dots.glsl multiplies: an invocation for each chunk of each line.
+// Makes planes of rows of FLOAT16, which packed_dots.glsl multiplies: an invocation for each chunk of each line.
 #include "products/packed_integers.glsl"
 #include "products/packed_planes.glsl"
-
-#ifdef IS_WIDE
-#define SUM_OF_TERMS floatBitsToUint(term_sums[0])
-#else
-#define SUM_OF_TERMS 0u
-#endif
-
-#define TERM_AT(row, i) operand(LOAD(OPERAND, words_left, left_index(line, chunk * CHUNK + (i))))
 
 layout(local_size_x = 64) in;
 
@@ -23,7 +15,11 @@ void main() {
     if (group >= parameters.work_items || item >= lines * chunks) { return; }
     uint chunk = item % chunks;
     uint line = item / chunks;
-    DECLARE_PLANES(1u)
+    uint planes[PLANES * PLANE_WORDS];
+    uint byte_sums[PLANES];
+    float row_units[1], row_scales[1];
+    uint rests[1];
+    float row_rests[1];
     uvec4 terms[CHUNK / 4u];
     uint end = line < parameters.rows ? parameters.terms : 0u;
     [[unroll]] for (uint i = 0u; i < CHUNK / 4u; ++i) {
@@ -32,20 +28,8 @@ void main() {
     PLANES_OF_TERMS(0u, terms)
     uint at = (BASE_WORD(output) >> 2u) + LINE_AT(chunk, line, lines);
     [[unroll]] for (uint i = 0u; i < PLANES * PLANE_VECTORS; ++i) {
-        uvec4 vector = uvec4(0u);
-        [[unroll]] for (uint k = 0u; k < min(PLANE_WORDS, 4u); ++k) {
-            vector[k] = planes[i * min(PLANE_WORDS, 4u) + k];
-        }
-        fours_output[at + i] = vector;
+        fours_output[at + i] = uvec4(planes[4u * i], planes[4u * i + 1u], planes[4u * i + 2u], planes[4u * i + 3u]);
     }
-    uint behind[8];
-    [[unroll]] for (uint plane = 0u; plane < PLANES; ++plane) {
-        behind[plane] = byte_sums[plane];
-    }
-    behind[LINE_UNIT] = floatBitsToUint(row_units[0]);
-    behind[LINE_SCALE] = floatBitsToUint(row_scales[0]);
-    behind[LINE_RESTS] = rests[0];
-    behind[LINE_TERMS] = SUM_OF_TERMS;
-    fours_output[at + PLANE_SPACE] = uvec4(behind[0], behind[1], behind[2], behind[3]);
-    fours_output[at + PLANE_SPACE + 1u] = uvec4(behind[4], behind[5], behind[6], LINE_TERMS == 7u ? behind[7] : 0u);
+    fours_output[at + 6u] = uvec4(byte_sums[0], byte_sums[1], byte_sums[2], floatBitsToUint(row_units[0]));
+    fours_output[at + 7u] = uvec4(floatBitsToUint(row_scales[0]), rests[0], 0u, 0u);
 }
