@@ -442,6 +442,13 @@ def test_numbers_beside_float16_have_the_bits_of_constants(strict: str) -> None:
     assert constant.equal(torch.addcdiv(x, y, z, value=0.31).cpu())
 
 
+def test_float16_is_normalized_by_numbers_that_change(strict: str) -> None:
+    x = torch.randn(3, 8).half()
+    for eps in (1e-5, 1e-3, 0.25):
+        found = torch.nn.functional.layer_norm(x.to(strict), (8,), eps=eps).cpu()
+        torch.testing.assert_close(found, torch.nn.functional.layer_norm(x, (8,), eps=eps), rtol=2e-3, atol=1e-3)
+
+
 def test_what_the_device_lacks_is_told_once_or_refused(on: str, caplog: pytest.LogCaptureFixture) -> None:
     x = torch.eye(3, device=on) * 2
     with caplog.at_level(logging.WARNING, "dmlvk"):

@@ -151,6 +151,22 @@ def test_what_lies_in_another_order_is_computed_once(strict: str) -> None:
     assert not operand.is_pending and (tensor.cpu() == tensor.contiguous().cpu()).all()
 
 
+def test_windows_may_be_looked_at_while_others_are_computed(strict: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As another thread does it, between any two instructions."""
+    tensor = torch.arange(12.0).to(strict).mul_(2)
+    first, second = tensor[:6] + 0, tensor[6:] + 0
+    settle, rest = recorder.Recorded.settle, iter(tensor.split(1))
+
+    def settled(value: Any, memory: Any) -> None:
+        settle(value, memory)
+        if (one := next(rest, None)) is not None:
+            value_of(one)
+
+    monkeypatch.setattr(recorder.Recorded, "settle", settled)
+    recorder.RECORDER.run()
+    assert torch.cat([first, second]).cpu().tolist() == list(range(0, 24, 2))
+
+
 def test_betas_that_change_need_no_other_graphs(strict: str, any_device: dml.Device) -> None:
     parameters = [torch.nn.Parameter(torch.ones(size, device=strict)) for size in (3, 5)]
     twins = [torch.nn.Parameter(torch.ones(size)) for size in (3, 5)]

@@ -411,8 +411,8 @@ class Family:
         if not all(_take_numbers(each, placeholders) for each in alike):
             return None
         users = [user for placeholder in placeholders.values() for user in placeholder.users]
-        if not self._is_wide and any(user.meta["val"].dtype is not torch.float32 for user in users):
-            return None  # beside shorter types constants are rounded to these
+        if not self._is_wide and any(getattr(user.meta["val"], "dtype", None) is not torch.float32 for user in users):
+            return None  # beside shorter types constants are rounded to these; what gives several results may do so
         try:
             return Recipe(first, device)
         except NotLowered:

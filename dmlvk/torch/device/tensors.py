@@ -150,7 +150,7 @@ class Record:
             value.device.arrays.pool.unreserve(before)
         if value is None or value._memory is None:
             return
-        for view, known in self.views.items():  # which what is recorded next would compute again
+        for view, known in list(self.views.items()):  # which what is recorded next would compute again
             if known._memory is None and (shown := _shown(value, view.geometry)) is not None:
                 known.settle(shown.memory())
 
