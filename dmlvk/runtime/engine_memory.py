@@ -256,14 +256,16 @@ class EngineMemory:
         while len(self._passed) < _PASSED:
             self._passed.append(self._shared_memory(_PASSED_BYTES, has_staging=False))
         for begin in range(0, size_in_bytes, _PASSED_BYTES):
-            self._passed.rotate()
-            passed, count = self._passed[0], min(_PASSED_BYTES, size_in_bytes - begin)
-            self.submissions.finish_all(self.submissions.users(passed))
-            fill(begin, passed.host_side()[:count])
-            sequence = self._manager.sequence()
-            sequence.record(self._kp.copy_of_part(passed.tensor, allocation.tensor, begin, -(-count // 4) * 4))
-            used, written = frozenset([passed, allocation]), frozenset([allocation])
-            self.submissions.start(Recording(sequence, used, written, nothing, nothing, (), 0.0))
+            passed, count = self._passed.popleft(), min(_PASSED_BYTES, size_in_bytes - begin)
+            try:  # a signal's handler that writes other memory meanwhile takes another piece
+                self.submissions.finish_all(self.submissions.users(passed))
+                fill(begin, passed.host_side()[:count])
+                sequence = self._manager.sequence()
+                sequence.record(self._kp.copy_of_part(passed.tensor, allocation.tensor, begin, -(-count // 4) * 4))
+                used, written = frozenset([passed, allocation]), frozenset([allocation])
+                self.submissions.start(Recording(sequence, used, written, nothing, nothing, (), 0.0))
+            finally:
+                self._passed.append(passed)
         allocation.upload_pending, allocation.download_pending = False, True
 
     def write_now(self, allocation: Allocation, fill: Fill) -> None:

@@ -90,8 +90,9 @@ class FileArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def across(self, start: int, stop: int) -> FileArray:
         """Of each row those along the second axis that come of whole blocks."""
-        each = self.shape[1] // self._parts[0].blocks.shape[1]
-        parts = [part._replace(blocks=part.blocks[:, start // each : stop // each]) for part in self._parts]
+        count = self._parts[0].blocks.shape[1]
+        first, last = (place * count // self.shape[1] for place in (start, stop))
+        parts = [part._replace(blocks=part.blocks[:, first:last]) for part in self._parts]
         return FileArray(parts, (self.shape[0], stop - start, *self.shape[2:]), self.dtype)
 
     def then(
@@ -220,7 +221,7 @@ def fill(several: Sequence[tuple[Any, int, Bytes]]) -> None:
     wanted: dict[tuple[object, ...], list[tuple[_Rows, Bytes]]] = {}
     parts: list[Callable[[], object]] = []
     for array, begin, destination in several:
-        if is_of_files(array):
+        if is_of_files(array) and destination.size:
             for piece, lines in array._written(begin, destination):
                 key = address_of(piece.blocks), piece.blocks.shape, piece.blocks.strides
                 wanted.setdefault(key, []).append((piece, lines))

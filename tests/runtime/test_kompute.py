@@ -154,6 +154,21 @@ def test_memory_is_written_through_pieces_of_one_size(
     assert np.array_equal(contents_of(engine, target), np.sign(values))
     assert np.array_equal(contents_of(engine, source), values)
 
+    def interrupted(begin: int, destination: npt.NDArray[np.uint8]) -> None:
+        half = destination.size // 2
+        fill(begin, destination[:half])
+        if begin == 0:
+            engine.stream(target, negative, values.nbytes)
+        fill(begin + half, destination[half:])
+
+    def negative(begin: int, destination: npt.NDArray[np.uint8]) -> None:
+        destination[:] = (-values).view(np.uint8)[begin : begin + destination.size]
+
+    source, target = (engine.allocate(values.nbytes, zeroed=False) for _ in range(2))
+    engine.stream(source, interrupted, values.nbytes)
+    assert np.array_equal(contents_of(engine, source), values)
+    assert np.array_equal(contents_of(engine, target), -values), "a signal's handler wrote in the middle"
+
     def fails(begin: int, destination: npt.NDArray[np.uint8]) -> None:
         raise OSError("the disk is gone")
 
