@@ -518,6 +518,21 @@ def test_random_models_by_contents_that_follow_each_other(device: dml.Device, nu
     assert outcome.runs and not outcome.faults, "\n".join(outcome.faults)
 
 
+def test_integers_of_one_contents_and_other_shapes_have_plans_apart(device: dml.Device) -> None:
+    """Texts, which nothing is open beside, go on behind open sizes."""
+    nodes = """
+        texts = Cast <to = 8> (x) found = Unique (x) count = Shape (found) shown = Reshape (texts, count)
+        sizes = Shape (y) seen = Unsqueeze (sizes, axes) z = Mul (seen, count) doubled = Add (y, y)
+    """
+    inputs = {"x": ["n"], "y": ["a", "b"], "axes": (TensorProto.INT64, ["r"])}
+    outputs = {"shown": TensorProto.STRING, "z": TensorProto.INT64, "doubled": TensorProto.FLOAT}
+    session = ort.InferenceSession(model(nodes, inputs, outputs), device=device)
+    x, y = np.arange(4, dtype=np.float32), np.ones((3, 5), np.float32)
+    for axes, shape in ([0], (1, 2)), ([0, 1], (1, 1, 2)), ([1], (2, 1)), ([0], (1, 2)):
+        (z,) = session.run(["z"], {"x": x, "y": y, "axes": np.array(axes)})
+        assert z.shape == shape and z.reshape(-1).tolist() == [12, 20]
+
+
 @pytest.mark.parametrize("number", range(24))  # which have windows and integers in caches, and counts beside both
 def test_random_decoders_whose_text_comes_in_parts(any_device: dml.Device, number: int) -> None:
     faults = random_decoders.faults_of(random_decoders.drawn(23, number), any_device)

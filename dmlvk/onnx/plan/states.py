@@ -107,13 +107,17 @@ class State:
         live = tuple(
             (name, live.element, live.shape) for name, live in ((name, _live(v)) for name, v in self.values.items())
         )
-        numbers = tuple((name, array.tobytes()) for name, array in self.numbers.items())
-        return (*self.key_of_known(), live, numbers)
+        return (*self.key_of_known(), live, _contents(self.numbers))
 
     def key_of_known(self) -> tuple[object, ...]:
         """What a plan depends on of what is known, but for integers that follow from open sizes."""
         empty = tuple((name, self.known[name].shape) for name in self.known.maps[0] if _is_empty(self.known[name]))
-        return empty, tuple((name, np.asarray(value).tobytes()) for name, value in self._instead.items())
+        return empty, _contents(self._instead)
+
+
+def _contents(values: Mapping[str, Any]) -> tuple[tuple[object, ...], ...]:
+    arrays = ((name, np.asarray(value)) for name, value in values.items())
+    return tuple((name, array.dtype, array.shape, array.tobytes()) for name, array in arrays)
 
 
 def can_be_open(array: Any) -> bool:
