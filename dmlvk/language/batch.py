@@ -409,7 +409,7 @@ class Batch:
         seen = text.tokens if sampler.penalizes else []  # which nobody else looks at
         texts = [[*seen, *guesses[:place]] for place in range(count)]
         sampler.resume(texts, [text.generated + place for place in range(count)])
-        tokens, past = [text.tokens[-1], *guesses], len(slot.tokens)
+        tokens, past, self._sampler = [text.tokens[-1], *guesses], len(slot.tokens), None
         chain = self._caches.chain(slot.place, [tokens], [past], sampler, 1)
         if chain is not None:
             chain.submit()

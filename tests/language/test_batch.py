@@ -21,6 +21,7 @@ from dmlvk.language import EmbeddingModel, LanguageModel, Reranker, Sampling
 from dmlvk.language.batch import Batch, BatchText, Drafter, Likelihood, Wishes
 from dmlvk.language.drafting import ModelDrafter, PromptLookup
 from dmlvk.language.sampling import random_points
+from dmlvk.language.sequence_caches import SequenceCaches
 from dmlvk.runtime.engine_memory import EngineMemory
 from tests.effort import IS_QUICK
 from tests.language.small_llama import byte_tokens, write_folder
@@ -291,6 +292,13 @@ class Guesses:
         return [token if self._choose.random() < self._share else 5 for token in right]
 
 
+class RareGuesses(Guesses):
+    """The same, but not at each length of a text."""
+
+    def draft(self, tokens: Sequence[int], most: int) -> Sequence[int]:
+        return () if len(tokens) % 3 else super().draft(tokens, most)
+
+
 def continued(
     draft_model: LanguageModel, tokens: Sequence[int], sampling: Sampling, most: int, drafter: Drafter | None
 ) -> tuple[list[int], int]:
@@ -324,6 +332,16 @@ def test_tokens_are_the_same_whatever_is_guessed(draft_model: LanguageModel, sam
     to_the_end, _ = continued(draft_model, tokens, sampling, DRAFT_ROOM, None)
     assert len(to_the_end) == DRAFT_ROOM + 1
     assert continued(draft_model, tokens, sampling, DRAFT_ROOM, Guesses(to_the_end, choose, 0.8))[0] == to_the_end
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS[1:3], ids=repr)
+def test_steps_that_cannot_be_recorded_go_on_behind_guesses(
+    draft_model: LanguageModel, sampling: Sampling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, _ = continued(draft_model, [70, 71], sampling, 40, None)
+    monkeypatch.setattr(SequenceCaches, "chain", lambda *_: None)
+    rare = RareGuesses(plain, random.Random(3), 0.7)
+    assert continued(draft_model, [70, 71], sampling, 40, rare)[0] == plain
 
 
 def test_forced_tokens_run_together_and_are_told_as_one_by_one(draft_model: LanguageModel) -> None:
