@@ -73,7 +73,7 @@ Fill: TypeAlias = Callable[[npt.NDArray[np.uint8]], object]
 FillPart: TypeAlias = Callable[[int, npt.NDArray[np.uint8]], object]
 """The same for a part of it: with the number of its first byte."""
 
-_PASSED, _PASSED_BYTES = 2, 2**26  # Pieces of the host's memory that weights pass on their way to a GPU's; their bytes
+_PIECES, _PIECE_BYTES = 2, 2**26  # Those of the host's memory that weights pass on their way to a GPU's; their bytes
 
 _FEWEST_ALLOCATIONS_BETWEEN_SWEEPS = 64
 
@@ -98,7 +98,7 @@ class EngineMemory:
         self._until_sweep = _FEWEST_ALLOCATIONS_BETWEEN_SWEEPS
         self._token: Allocation | None = None
         self._shared: dict[bytes, Allocation] = {}
-        self._passed = collections.deque[Allocation]()
+        self._pieces = collections.deque[Allocation]()
 
     def check_open(self) -> None:
         """Raises DeviceRemovedError when the device was closed or lost."""
@@ -253,19 +253,19 @@ class EngineMemory:
 
     def _copy_parts(self, allocation: Allocation, fill: FillPart, size_in_bytes: int) -> None:
         nothing = frozenset[Allocation]()
-        while len(self._passed) < _PASSED:
-            self._passed.append(self._shared_memory(_PASSED_BYTES, has_staging=False))
-        for begin in range(0, size_in_bytes, _PASSED_BYTES):
-            passed, count = self._passed.popleft(), min(_PASSED_BYTES, size_in_bytes - begin)
+        while len(self._pieces) < _PIECES:
+            self._pieces.append(self._shared_memory(_PIECE_BYTES, has_staging=False))
+        for begin in range(0, size_in_bytes, _PIECE_BYTES):
+            piece, count = self._pieces.popleft(), min(_PIECE_BYTES, size_in_bytes - begin)
             try:  # a signal's handler that writes other memory meanwhile takes another piece
-                self.submissions.finish_all(self.submissions.users(passed))
-                fill(begin, passed.host_side()[:count])
+                self.submissions.finish_all(self.submissions.users(piece))
+                fill(begin, piece.host_side()[:count])
                 sequence = self._manager.sequence()
-                sequence.record(self._kp.copy_of_part(passed.tensor, allocation.tensor, begin, -(-count // 4) * 4))
-                used, written = frozenset([passed, allocation]), frozenset([allocation])
+                sequence.record(self._kp.copy_of_part(piece.tensor, allocation.tensor, begin, -(-count // 4) * 4))
+                used, written = frozenset([piece, allocation]), frozenset([allocation])
                 self.submissions.start(Recording(sequence, used, written, nothing, nothing, (), 0.0))
             finally:
-                self._passed.append(passed)
+                self._pieces.append(piece)
         allocation.upload_pending, allocation.download_pending = False, True
 
     def write_now(self, allocation: Allocation, fill: Fill) -> None:

@@ -137,7 +137,7 @@ def test_memory_is_written_through_pieces_of_one_size(
     engine: Engine, any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And a kernel reads what was written last, while the host fills the next pieces."""
-    monkeypatch.setattr(engine_memory, "_PASSED_BYTES", 2**16)
+    monkeypatch.setattr(engine_memory, "_PIECE_BYTES", 2**16)
     values = np.random.default_rng(0).standard_normal(2**18 + 12345).astype(np.float32)
     source, target = (engine.allocate(values.nbytes, zeroed=False) for _ in range(2))
     written = list[tuple[int, int]]()
