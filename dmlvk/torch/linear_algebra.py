@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from dmlvk.torch.modes import without_gradients
+
 _aten = torch.ops.aten
 
 Tensors = tuple[torch.Tensor, ...]
@@ -159,7 +161,7 @@ def _turns_rows(operator: Any) -> bool:
     """
     needed = sum(not one.has_default_value() for one in operator._schema.arguments)
     place = [one.name for one in operator._schema.returns].index("LU")
-    with _disable_current_modes(), torch.no_grad():
+    with _disable_current_modes(), without_gradients():
         factors = operator(*[torch.tensor([[2.0, 1.0], [0.0, 2.0]], device="cpu")] * needed)[place]
     return bool(factors[0, 1] == 0)
 

@@ -11,6 +11,8 @@ from torch.fx import GraphModule, Node, traceback
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
+from dmlvk.torch.modes import without_gradients
+
 _CHECKED = {
     "argmax", "argmin", "isin", "rsub", "index_add", "index_copy", "index_put", "put", "masked_scatter", "huber_loss",
     "dist", "mm", "mv", "bmm", "dot", "vdot", "addmm", "addmv", "addbmm", "baddbmm",
@@ -59,7 +61,7 @@ def _kind(item: Any) -> tuple[Any, Any]:
 @functools.lru_cache(_MOST_ANSWERS)
 def _refuses(operator: Any, kinds: tuple[Any, ...], places: TreeSpec) -> bool:
     fill = 1 if torch.Tag.pointwise in operator.tags else 0  # a divisor, or a place
-    with _disable_current_modes(), torch._C._DisableAutocast(), torch.no_grad():
+    with _disable_current_modes(), torch._C._DisableAutocast(), without_gradients():
         single = [
             torch.full((1,) * value, fill, dtype=kind, device="cpu") if isinstance(kind, torch.dtype) else value
             for kind, value in kinds

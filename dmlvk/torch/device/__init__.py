@@ -10,12 +10,13 @@ import sys
 import threading
 import time
 import traceback
+import weakref
 from types import FrameType
 from typing import Any
 
 import torch
 from torch._dynamo.eval_frame import skip_code
-from torch.utils import backend_registration
+from torch.utils import backend_registration, weak
 
 from dmlvk.errors import UnsupportedError
 from dmlvk.torch.composites import COMPOSITES, OWN
@@ -123,12 +124,15 @@ class _Guard(torch._C._acc.DeviceGuard):  # type: ignore[name-defined,misc]  # P
 _DEFERRED = 1e-3  # Seconds
 _MAIN = threading.main_thread().ident
 _interrupted = signal.default_int_handler
+_WEAK = {weakref.__file__, weakref.WeakSet.__init__.__code__.co_filename, weak.__file__}
+"""Files of what is called when something that is referred to weakly goes."""
 _CODES = (_Guard.__dict__["type_"].fget.__code__, _Guard._answer.__code__)
 
 
 def _interrupt_later(number: int, frame: FrameType | None) -> None:
     """Interrupts as Python does, but not while PyTorch asks what the device is, nor in finalizers, which drop it."""
-    is_finalizing = any(each.f_code.co_name == "__del__" for each, _ in traceback.walk_stack(frame))
+    codes = [each.f_code for each, _ in traceback.walk_stack(frame)]
+    is_finalizing = any(code.co_name == "__del__" or code.co_filename in _WEAK for code in codes)
     if _Guard.is_asked or is_finalizing or (frame is not None and frame.f_code in _CODES):
         _thread.start_new_thread(_interrupt, (number,))
     else:

@@ -36,6 +36,7 @@ from dmlvk.torch.device.tensors import (
     write,
 )
 from dmlvk.torch.lowering import NotLowered
+from dmlvk.torch.modes import without_gradients
 from dmlvk.torch.refusals import is_refused
 from dmlvk.torch.types import DATA_TYPES, NAME
 
@@ -160,7 +161,7 @@ class Kernel:
         assert self._composite is not None
         if not self._takes_host_indices:
             # Arguments that PyTorch refuses it refuses here. It has no shapes for what depends on data.
-            with contextlib.suppress(NotImplementedError), _disable_current_modes(), torch.no_grad():
+            with contextlib.suppress(NotImplementedError), _disable_current_modes(), without_gradients():
                 positional, named = tree_map_only(torch.Tensor, _shaped, (args, kwargs))
                 self._functional(*positional, **named)
             for item in (*args, *kwargs.values()):

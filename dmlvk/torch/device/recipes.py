@@ -47,6 +47,7 @@ from dmlvk.torch.lowering import (
     name_of_operator,
     outputs_of,
 )
+from dmlvk.torch.modes import without_gradients
 from dmlvk.torch.sizes import Shown
 from dmlvk.torch.support import NOT_LOWERED
 from dmlvk.torch.types import DATA_TYPES, is_on_device
@@ -233,7 +234,7 @@ def _faking() -> Iterator[None]:
     """
     was_disabled, _PYTORCH_LOG.disabled = _PYTORCH_LOG.disabled, True
     try:
-        with _disable_current_modes(), torch._C._DisableAutocast(), torch.no_grad(), FakeTensorMode():
+        with _disable_current_modes(), torch._C._DisableAutocast(), without_gradients(), FakeTensorMode():
             yield
     except Exception as error:
         raise NotLowered(f"its results cannot be told from shapes: {type(error).__name__}") from error

@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 
 from dmlvk.torch.device.recorder import RECORDER
 from dmlvk.torch.device.tensors import JOURNAL
+from dmlvk.torch.modes import without_gradients
 from dmlvk.torch.types import NAME
 
 
@@ -56,7 +57,7 @@ def _whole(step: Callable[..., Any]) -> Callable[..., Any]:
             entries, JOURNAL.entries = JOURNAL.entries or [], None
             for record, value in reversed(entries):
                 record.become(value)
-            with torch.no_grad():
+            with without_gradients():
                 _restored(self, before)
             raise
         finally:
