@@ -249,6 +249,23 @@ def test_what_the_host_computes_of_sizes_may_be_written_to_by_the_caller(device:
             result[...] = -7
 
 
+@pytest.mark.parametrize("is_list", [False, True])
+def test_constants_that_pass_the_host_may_be_written_to_by_the_caller(device: dml.Device, is_list: bool) -> None:
+    """By a Loop without iterations, and as elements of sequences."""
+    nodes = "sum = Add (a, b)  all = SequenceConstruct (sum, a)  y = SequenceAt (all, place)"
+    if not is_list:
+        body = "body (int64 i, bool go, float[n] v) => (bool on, float[n] w) { on = Identity (go)  w = Add (v, x) }"
+        nodes = f"sum = Add (a, b)  y = Loop <body = {body}> (place, , sum)"
+    inputs = {"x": ["n"], "place": (TensorProto.INT64, [])}
+    constants = {"a": np.array([1, 2], np.float32), "b": np.array([3, 4], np.float32)}
+    session = ort.InferenceSession(model(nodes, inputs, {"y": TensorProto.FLOAT}, constants), device=device)
+    for _ in range(3):
+        feed = {"x": np.ones(2, np.float32), "place": np.array(0)}
+        (y,) = session.run(None, {info.name: feed[info.name] for info in session.get_inputs()})
+        assert y.tolist() == [4, 6]
+        y[...] = -7
+
+
 def test_integers_that_decide_are_those_of_the_run(device: dml.Device) -> None:
     nodes = "part = Slice (x, first, last)  best, places = TopK (part, k)"
     inputs = {"x": ["n", "m"], **{name: (TensorProto.INT64, [1]) for name in ("first", "last", "k")}}

@@ -62,9 +62,9 @@ class State:
                     del values[name]
 
     def host_array(self, name: str) -> Any:
+        """A value on the host; what is known as a view, so that :meth:`results` tell it from a caller's own."""
         if name in self.known:
-            known = self.known[name]
-            return np.asarray(known) if isinstance(known, np.ndarray) else known
+            return _seen(self.known[name])
         value = self.values[name]
         return value.array() if isinstance(value, (Resident, DeviceValue)) else value
 
@@ -113,6 +113,12 @@ class State:
         """What a plan depends on of what is known, but for integers that follow from open sizes."""
         empty = tuple((name, self.known[name].shape) for name in self.known.maps[0] if _is_empty(self.known[name]))
         return empty, _contents(self._instead)
+
+
+def _seen(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_seen(each) for each in value]
+    return np.asarray(value).view() if isinstance(value, np.ndarray) else value
 
 
 def _contents(values: Mapping[str, Any]) -> tuple[tuple[object, ...], ...]:
