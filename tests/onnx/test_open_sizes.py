@@ -256,7 +256,7 @@ def test_constants_that_pass_the_host_may_be_written_to_by_the_caller(device: dm
     if not is_list:
         body = "body (int64 i, bool go, float[n] v) => (bool on, float[n] w) { on = Identity (go)  w = Add (v, x) }"
         nodes = f"sum = Add (a, b)  y = Loop <body = {body}> (place, , sum)"
-    inputs = {"x": ["n"], "place": (TensorProto.INT64, [])}
+    inputs: dict[str, Any] = {"x": ["n"], "place": (TensorProto.INT64, [])}
     constants = {"a": np.array([1, 2], np.float32), "b": np.array([3, 4], np.float32)}
     session = ort.InferenceSession(model(nodes, inputs, {"y": TensorProto.FLOAT}, constants), device=device)
     for _ in range(3):
