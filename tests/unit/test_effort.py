@@ -113,6 +113,7 @@ def test_tests_run_on_one_device_each_and_of_a_function_on_all(
 
 def test_a_list_of_devices_has_the_one_of_the_test_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(effort, "TAKES_TURNS", True)
+    monkeypatch.setattr(effort, "TURN", 0)
     monkeypatch.setattr(OfTurn, "_open", [])
     monkeypatch.setattr(OfTurn, "_running", [])
     devices = OfTurn("xy")
