@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import json
+import os
 import signal
 import socket
 import sys
@@ -146,9 +147,9 @@ def share_heaps() -> None:
 
     The server's threads hand on what they make, so that each heap keeps pieces of all: on an NVIDIA H200 10,000
     requests left 517 MiB in the process, of which 145 were free; with two heaps 406 and 20. Other C libraries are left
-    as they are. To be called before there are threads.
+    as they are, and so is the number that MALLOC_ARENA_MAX says. To be called before there are threads.
     """
-    if sys.platform == "linux":
+    if sys.platform == "linux" and "MALLOC_ARENA_MAX" not in os.environ:
         library = ctypes.CDLL(None)
         if hasattr(library, "gnu_get_libc_version"):
             library.mallopt(_ARENA_MAX, _HEAPS)

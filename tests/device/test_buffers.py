@@ -65,7 +65,8 @@ _NO_TYPES: tuple[Any, ...] = (
     *(None, "garbage", "(", 5, {}, [], object, "O", "U4", "V0", [("a", "O")], "(2,3)f4", "f4,,"),
 )
 
-_MASKED: Any = np.ma.masked_array(np.ones(3, np.float32), [False, True, False])  # type: ignore[no-untyped-call]
+_MASKED: Any = np.ma.array(np.ones(3, np.float32), mask=[False, True, False])  # type: ignore[no-untyped-call]
+"""NumPy has no types for it."""
 
 _CALLS: dict[str, Callable[[dml.Buffer, Any], object]] = {
     "size": lambda buffer, size: dml.Buffer(buffer.engine, size),
