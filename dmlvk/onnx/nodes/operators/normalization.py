@@ -127,7 +127,7 @@ def mean_variance_normalization(node: Node) -> None:
     tensor = node.tensor(0)
     given = node.list("axes") or [0, 2, 3]
     axes = [node.axis(axis, tensor.rank) for axis in given if axis < tensor.rank]
-    node.set(normalized(node, tensor, axes, epsilon=1e-9))
+    node.set(normalized(node, tensor, axes, epsilon=1e-18))
 
 
 @translates(
