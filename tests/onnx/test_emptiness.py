@@ -96,6 +96,35 @@ def test_what_onnx_runtime_dies_of_is_refused(
     assert of_others[0].shape == (0, 2)
 
 
+@pytest.mark.parametrize("gathered", ["Shape (x)", "Transpose (x)", "SequenceAt (parts, zero)"])
+def test_what_a_loop_gathers_without_iterations_is_onnx_runtimes(gathered: str, device: dml.Device) -> None:
+    """The body says neither a type nor a shape of it; a sequence is given, too."""
+    loop = (
+        f"last, all = Loop <body = body (int64 i, bool go, seq(float[n]) s) => (bool on, seq(float[n]) t, u)"
+        f" {{on = Identity (go)  t = Identity (s)  u = {gathered}}}> (zero, , parts)"
+    )
+    nodes = models.parsed(f"parts = SplitToSequence (x)  {loop}  count = SequenceLength (last)")
+    made = models.model(nodes, {"x": [2, 3]}, ["all", "count"], {"zero": np.array(0)})
+    feed = {"x": np.ones((2, 3), np.float32)}
+    models.assert_same_bits(
+        models.by_device(device, made, feed, strict=False), models.by_onnx_runtime(made, feed), gathered
+    )
+
+
+def test_a_scan_of_nothing_gathers_along_its_axis(device: dml.Device) -> None:
+    """ONNX Runtime refuses it."""
+    body = "body (float[2] s, float[3] r) => (float[2] t, u) {t = Neg (s)  u = Shape (x)}"
+    scan = f"y, z = Scan <num_scan_inputs = 1, scan_output_axes = [-1], body = {body}> (one, x)"
+    y, z = _ran(models.parsed(scan), np.zeros((0, 3), np.float32), device, {"one": np.ones(2, np.float32)})
+    assert (y.tolist(), z.shape, z.dtype) == ([1, 1], (2, 0), np.dtype(np.int64))
+
+
+def test_nothing_has_no_parts(device: dml.Device) -> None:
+    nodes = "parts = SplitToSequence (x, one)  count = SequenceLength (parts)"
+    (count,) = _ran(models.parsed(nodes), np.zeros((0, 3), np.float32), device, {"one": np.array(1)})
+    assert count == 0
+
+
 def test_what_is_expanded_to_nothing_has_its_shape(device: dml.Device) -> None:
     inputs = {"x": ["n", 1], "sizes": (TensorProto.INT64, [2])}
     session = ort.InferenceSession(models.model("a = Abs (x)  y = Expand (a, sizes)", inputs, ["y"]), device=device)

@@ -266,6 +266,17 @@ def test_constants_that_pass_the_host_may_be_written_to_by_the_caller(device: dm
         y[...] = -7
 
 
+def test_a_sequence_waits_while_the_device_computes(device: dml.Device) -> None:
+    nodes = (
+        "both = SequenceConstruct (x, x)  one = SequenceAt (both, place)  y = Neg (one)  z = SequenceAt (both, place)"
+    )
+    made = model(nodes, {"x": ["n"], "place": (TensorProto.INT64, [])}, ["y", "both"])
+    session = ort.InferenceSession(made, device=device)
+    for count in (2, 3, 2):
+        y, both = session.run(None, {"x": np.ones(count, np.float32), "place": np.array(1)})
+        assert (y.tolist(), [each.tolist() for each in both]) == ([-1] * count, [[1] * count] * 2)
+
+
 def test_integers_that_decide_are_those_of_the_run(device: dml.Device) -> None:
     nodes = "part = Slice (x, first, last)  best, places = TopK (part, k)"
     inputs = {"x": ["n", "m"], **{name: (TensorProto.INT64, [1]) for name in ("first", "last", "k")}}

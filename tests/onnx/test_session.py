@@ -21,7 +21,7 @@ import dmlvk.onnx as ort
 from dmlvk.graphs.placement import placed
 from dmlvk.objects import portable
 from tests.counted_calls import calls_of
-from tests.onnx.models import model, parsed, two_branches
+from tests.onnx.models import assert_same_bits, by_device, by_onnx_runtime, model, parsed, two_branches
 
 
 def test_a_model_gives_what_its_nodes_say_for_every_size_of_a_symbolic_dimension(device: dml.Device) -> None:
@@ -75,6 +75,23 @@ def _looped_and_hosted() -> onnx.ModelProto:
         " {t = Add (s, x)  on = Identity (go)}>  u = Unique (l)  y = Neg (u)"
     )
     return model(nodes, {"x": [2, 3]}, ["y"], {"n": np.array(3)})
+
+
+def test_what_calls_leave_to_the_defaults_of_functions_is_onnx_runtimes(device: dml.Device) -> None:
+    """From the graph, from another function and from a graph inside of a node."""
+    made = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 17, "own": 1]>
+        g (float[n] x, bool c) => (float[n] a, float[n] b, float[m] d) {
+            a = own.Outer (x)  b = own.Outer <slope = 0.5> (x)
+            d = If (c) <then_branch = t () => (float[n] e) {e = own.Inner (x)}, else_branch = o () => (float[n] f)
+                {f = own.Inner <slope = 4.0> (x)}>
+        }
+        <domain: "own", opset_import: ["": 17]> Inner <slope: float = 0.25> (x) => (y)
+            {y = LeakyRelu <alpha: float = @slope> (x)}
+        <domain: "own", opset_import: ["": 17, "own": 1]> Outer <slope: float = 2.0> (x) => (y)
+            {i = own.Inner (x)  j = own.Inner <slope: float = @slope> (i)  y = Add (i, j)}""")
+    for is_so in (True, False):
+        feed = {"x": np.array([-2, 4], np.float32), "c": np.array(is_so)}
+        assert_same_bits(by_device(device, made, feed, strict=False), by_onnx_runtime(made, feed))
 
 
 @pytest.mark.parametrize("made", [two_branches, _looped_and_hosted])

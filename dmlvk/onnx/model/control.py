@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import helper
+from onnx import helper, shape_inference
 
 from dmlvk.errors import DmlError, ModelFileError
 from dmlvk.onnx.model.limits import Budget
-from dmlvk.onnx.model.loading import Step, captured_by
+from dmlvk.onnx.model.loading import OnnxModel, Step, captured_by
 from dmlvk.support import faults
 
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan"})
@@ -21,11 +21,14 @@ RunGraph = Callable[[str, Mapping[str, Any]], list[Any]]
 """Computes the graph that an attribute of a node holds, from its inputs and what it takes from outside, by name."""
 
 
-def run_control_flow(step: Step, values: Mapping[str, Any], run: RunGraph, model: str, budget: Budget) -> list[Any]:
+def run_control_flow(
+    step: Step, values: Mapping[str, Any], run: RunGraph, model: OnnxModel, budget: Budget
+) -> list[Any]:
     """What an If, Loop or Scan gives.
 
     Args:
         values: its inputs and whatever its graphs take from outside, by name.
+        model: the node's.
         budget: what is left of the run's iterations.
 
     Raises:
@@ -36,7 +39,7 @@ def run_control_flow(step: Step, values: Mapping[str, Any], run: RunGraph, model
     runs = {"If": _if, "Loop": _loop, "Scan": _scan}
 
     def refused(error: Exception) -> ModelFileError:
-        return ModelFileError(f"{model}: {step.label}: cannot be computed: {error}")
+        return ModelFileError(f"{model.name}: {step.label}: cannot be computed: {error}")
 
     def run_inside(name: str, given: Mapping[str, Any]) -> list[Any]:
         try:
@@ -56,9 +59,11 @@ def run_control_flow(step: Step, values: Mapping[str, Any], run: RunGraph, model
     except Exception as error:
         faults.report(error, f"running {step.label}")
         raise refused(error) from error
+    if any(made is None for made in results):
+        results = _of_no_rows(step, values, results, model.opsets)
     if len(results) < len(step.proto.output):
         raise ModelFileError(
-            f"{model}: {step.label}: its graph gives {len(results)} of {len(step.proto.output)} outputs"
+            f"{model.name}: {step.label}: its graph gives {len(results)} of {len(step.proto.output)} outputs"
         )
     return results[: len(step.proto.output)]
 
@@ -94,8 +99,7 @@ def _loop(
             carried = results[1 : 1 + len(carried)]
             gathered.add(results[1 + len(carried) :])
             done += 1
-    empty = [_empty(info) for info in body.output[1 + len(carried) :]]
-    return [*carried, *(np.stack(rows) if rows else none for rows, none in zip(gathered.rows, empty, strict=True))]
+    return [*carried, *(np.stack(rows) if rows else None for rows in gathered.rows)]
 
 
 def _trips(given: npt.NDArray[Any]) -> int:
@@ -140,12 +144,27 @@ def _never_stops(body: onnx.GraphProto) -> bool:
     return False
 
 
-def _empty(info: onnx.ValueInfoProto) -> Any:
-    """What a loop gathers that never runs."""
-    tensor = info.type.tensor_type
-    element = tensor.elem_type or onnx.TensorProto.FLOAT
-    sizes = [dimension.dim_value for dimension in tensor.shape.dim]
-    return np.zeros((0, *sizes), helper.tensor_dtype_to_np_dtype(element))
+def _of_no_rows(step: Step, values: Mapping[str, Any], results: list[Any], opsets: Mapping[str, int]) -> list[Any]:
+    """What a graph gathers that never runs has the type and the sizes that follow from what its node reads, else 0."""
+    inputs = [_described(name, value) for name, value in values.items() if value is not None]
+    graph = helper.make_graph([step.proto], "node", inputs, [])
+    imports = [helper.make_opsetid(*opset) for opset in opsets.items()]
+    found = shape_inference.infer_shapes(helper.make_model(graph, opset_imports=imports), data_prop=True).graph
+    types = {info.name: info.type.tensor_type for info in found.value_info}
+    made = list(results)
+    for index, (name, result) in enumerate(zip(step.proto.output, results, strict=False)):
+        if result is None:
+            kind = types.get(name, onnx.TypeProto.Tensor())
+            sizes = [dimension.dim_value for dimension in kind.shape.dim] or [0]
+            made[index] = np.zeros(sizes, helper.tensor_dtype_to_np_dtype(kind.elem_type or onnx.TensorProto.FLOAT))
+    return made
+
+
+def _described(name: str, value: Any) -> onnx.ValueInfoProto:
+    if isinstance(value, list):
+        element = helper.np_dtype_to_tensor_dtype(value[0].dtype) if value else onnx.TensorProto.FLOAT
+        return helper.make_tensor_sequence_value_info(name, element, None)
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
 
 
 def _scan(
@@ -180,10 +199,8 @@ def _scan(
             results = run("body", outside | given)
             state = results[: len(state)]
             gathered.add(results[len(state) :])
-    made = []
-    for found, axis, back, info in zip(
-        gathered.rows, output_axes, output_backwards, body.output[len(state) :], strict=True
-    ):
-        stacked = np.stack(found[:: -1 if back else 1]) if found else _empty(info)
-        made.append(np.moveaxis(stacked, 0, axis))
+    made = [
+        np.moveaxis(np.stack(found[:: -1 if back else 1]), 0, axis) if found else None
+        for found, axis, back in zip(gathered.rows, output_axes, output_backwards, strict=True)
+    ]
     return [*state, *made]

@@ -22,7 +22,7 @@ from onnx import AttributeProto, TensorProto, helper, inliner, numpy_helper
 from dmlvk.errors import InvalidArgumentError, ModelFileError
 from dmlvk.onnx.api.exceptions import InvalidModel, InvalidProtobuf, NoSuchFile, NotAModel
 from dmlvk.onnx.model.external_data import ExternalData
-from dmlvk.onnx.model.local_functions import count_nodes, key_of
+from dmlvk.onnx.model.local_functions import count_nodes, key_of, state_defaults
 from dmlvk.onnx.model.node_attributes import subgraphs
 from dmlvk.onnx.nodes.values import Array
 from dmlvk.support.ordering import in_order
@@ -226,6 +226,7 @@ class _Loader:
         self._read_opsets()
         self._check_count()
         if proto.functions:
+            state_defaults(proto)
             try:
                 self._proto = proto = inliner.inline_local_functions(proto)
             except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:

@@ -1,4 +1,4 @@
-"""How many nodes a model has once the bodies of its functions are in place; they may double at each of many levels."""
+"""A model's own functions: how many nodes it has once their bodies are in place, and what calls leave to defaults."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Key = tuple[str, str, str]  # What a function is called: domain, name, and which
 
 
 def count_nodes(graph: onnx.GraphProto, functions: Mapping[Key, onnx.FunctionProto]) -> int:
-    """Nodes of a graph and of the graphs inside it once its functions' bodies are in place.
+    """Nodes of a graph and of the graphs inside it once its functions' bodies are in place; levels may double them.
 
     Raises:
         ValueError: when a function calls itself.
@@ -22,6 +22,17 @@ def count_nodes(graph: onnx.GraphProto, functions: Mapping[Key, onnx.FunctionPro
     for key in _callees_first(functions):
         counted[key] = _count(functions[key].node, counted)
     return _count(graph.node, counted)
+
+
+def state_defaults(model: onnx.ModelProto) -> None:
+    """Adds to calls the attributes that they leave to defaults, of which the onnx package's inliner knows nothing."""
+    defaults = {key_of(function): function.attribute_proto for function in model.functions if function.attribute_proto}
+    pending: list[Any] = [model.graph.node, *(function.node for function in model.functions)] if defaults else []
+    while pending:
+        for node in pending.pop():
+            given = {attribute.name for attribute in node.attribute}
+            node.attribute.extend(each for each in defaults.get(key_of(node), ()) if each.name not in given)
+            pending += [graph.node for graph in subgraphs(node)]
 
 
 def _count(nodes: Any, counted: Mapping[Key, int]) -> int:

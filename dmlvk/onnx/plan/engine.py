@@ -310,7 +310,7 @@ class DeviceModel(ModelRounds):
         """What a node gives that is not on the device itself, and what computed it; graphs inside it may be there."""
         if step.proto.op_type in CONTROL_FLOW and not step.domain and step.version > 8:
             results = run_control_flow(
-                step, values, lambda name, given: self._run_inside(step, name, given), self.model.name, self._budget
+                step, values, lambda name, given: self._run_inside(step, name, given), self.model, self._budget
             )
             return results, OWN
         return evaluate(step, values, self.model.opsets, self.model.name, self._limits)

@@ -79,8 +79,13 @@ class MadeRound:
         if self.is_open:
             inputs = {name: value for name, value in state.values.items() if not isinstance(value, Resident)}
             numbers = {name: inputs.pop(name).copy() for name in self.numbers if name in inputs}
-            self.empty_inputs = {name: _empty(value) for name, value in inputs.items()}
+            self.empty_inputs = {name: _empty(value) for name, value in inputs.items() if not _is_hosts(value)}
             self.known = {**state.known.maps[0], **numbers}
+
+
+def _is_hosts(value: Any) -> bool:
+    """Whether it is a sequence or absent: no graph reads it."""
+    return value is None or isinstance(value, list)
 
 
 def _empty(value: Any) -> Array:

@@ -80,7 +80,7 @@ def split(call: Call) -> tuple[list[Array]]:
         numbers = [min(numbers[0], size - start) for start in range(0, size, numbers[0])]
     if sum(numbers) != size or min(numbers, default=0) < 0:
         raise ValueError(f"the parts {numbers} are not {size} elements")
-    return (np.split(array, np.cumsum(numbers)[:-1], axis),)
+    return (np.split(array, np.cumsum(numbers)[:-1], axis) if numbers else [],)
 
 
 @computes("ConcatFromSequence")
