@@ -12,6 +12,7 @@ from __future__ import annotations
 import bisect
 import contextlib
 import dataclasses
+import json
 import math
 import re
 from collections.abc import Iterator
@@ -28,10 +29,10 @@ _MAXIMUM_NUMBER_LENGTH = 1000
 _SPACE = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _WORD = re.compile(r"[^\s,\]}\[{\":/]+")
-_STRING_STOP = re.compile(r'["\\\x00-\x1f]')
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 _LITERALS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
-_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_DECODER = json.JSONDecoder()
 
 
 class SourceText:
@@ -268,41 +269,11 @@ class _Parser:
 
     def _string(self) -> str:
         start = self._offset
-        parts: list[str] = []
-        begin = start + 1
-        while True:
-            stop = _STRING_STOP.search(self._text, begin)
-            if stop is None:
-                raise self._source.error(start, "this string has no end")
-            parts.append(self._text[begin : stop.start()])
-            if stop[0] == '"':
-                self._offset = stop.end()
-                return "".join(parts)
-            if stop[0] != "\\":
-                raise self._source.error(
-                    stop.start(), f"a string may not contain the control character {stop[0]!r}; write an escape"
-                )
-            character, begin = self._escape(stop.start())
-            parts.append(character)
-
-    def _escape(self, offset: int) -> tuple[str, int]:
-        """The character that the escape at ``offset`` stands for, and where the text goes on."""
-        letter = self._text[offset + 1 : offset + 2]
-        if letter in _ESCAPES:
-            return _ESCAPES[letter], offset + 2
-        if letter != "u":
-            raise self._source.error(offset, f"unknown escape in a string: a backslash before {letter!r}")
-        high = self._code_unit(offset)
-        if not 0xD800 <= high <= 0xDFFF:
-            return chr(high), offset + 6
-        if high < 0xDC00 and self._text.startswith("\\u", offset + 6):
-            low = self._code_unit(offset + 6)
-            if 0xDC00 <= low <= 0xDFFF:
-                return chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)), offset + 12
-        raise self._source.error(offset, "half of a surrogate pair stands alone")
-
-    def _code_unit(self, offset: int) -> int:
-        digits = self._text[offset + 2 : offset + 6]
-        if not re.fullmatch("[0-9a-fA-F]{4}", digits):
-            raise self._source.error(offset, "\\u must be followed by four hexadecimal digits")
-        return int(digits, 16)
+        try:
+            text, self._offset = _DECODER.raw_decode(self._text, start)
+        except json.JSONDecodeError as error:
+            what = error.msg.removesuffix(" at").removesuffix(" starting")
+            raise self._source.error(error.pos, f"this is no string of JSON: {what}") from error
+        if _HALF_PAIR.search(text):
+            raise self._source.error(start, "half of a surrogate pair stands alone in this string")
+        return str(text)
