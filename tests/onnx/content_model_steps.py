@@ -12,6 +12,8 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.onnx import models
+
 Array = npt.NDArray[Any]
 
 MOST_ELEMENTS = 3000
@@ -27,37 +29,28 @@ class Value:
     rank: int
 
 
-@dataclasses.dataclass
-class ContentModel:
+class ContentModel(models.Writer):
     """A model that is made, step by step; of each input what draws it."""
 
-    choose: random.Random
-    nodes: list[onnx.NodeProto] = dataclasses.field(default_factory=list)
-    inputs: dict[str, tuple[int, list[str | int]]] = dataclasses.field(default_factory=dict)
-    # of each input what draws it of the arrays of a run; nothing: any numbers do
-    draws: dict[str, Any] = dataclasses.field(default_factory=dict)
-    constants: dict[str, Array] = dataclasses.field(default_factory=dict)
-    floats: list[Value] = dataclasses.field(default_factory=list)
-    integers: list[Value] = dataclasses.field(default_factory=list)
-    order: list[str | onnx.NodeProto] = dataclasses.field(default_factory=list)
+    def __init__(self, choose: random.Random) -> None:
+        super().__init__()
+        self.choose = choose
+        self.inputs: dict[str, tuple[int, list[str | int]]] = {}
+        self.draws: dict[str, Any] = {}  # of each input what draws it of the arrays of a run; nothing: any numbers do
+        self.floats: list[Value] = []
+        self.integers: list[Value] = []
+        self.order: list[str | onnx.NodeProto] = []
 
     def name(self) -> str:
         return f"v{len(self.order) + len(self.constants)}"
 
-    def constant(self, value: Any, dtype: str = "i8") -> str:
-        name = f"c{len(self.constants)}"
-        self.constants[name] = np.asarray(value, dtype)
-        return name
+    def constant(self, array: Any, dtype: str = "i8") -> str:
+        return super().constant(np.asarray(array, dtype))
 
     def node(self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any) -> list[str]:
-        names = [f"{self.name()}_{n}" for n in range(outputs)]
-        made = helper.make_node(op_type, inputs, names, name=f"n{len(self.nodes)}", **attributes)
-        self.nodes.append(made)
-        self.order.append(made)
+        names = super().node(op_type, *inputs, outputs=outputs, **attributes)
+        self.order.append(self.nodes[-1])
         return names
-
-    def one(self, op_type: str, *inputs: str, **attributes: Any) -> str:
-        return self.node(op_type, *inputs, **attributes)[0]
 
     def input(self, element: int, shape: list[str | int], draw: Any) -> str:
         name = f"i{len(self.inputs)}"
@@ -134,11 +127,7 @@ class ContentModel:
         return self._now
 
     def proto(self, outputs: Sequence[str]) -> onnx.ModelProto:
-        infos = [helper.make_tensor_value_info(name, *kind) for name, kind in self.inputs.items()]
-        shown = [onnx.ValueInfoProto(name=name) for name in outputs]
-        initializers = [numpy_helper.from_array(array, name) for name, array in self.constants.items()]
-        graph = helper.make_graph(self.nodes, "decided", infos, shown, initializers)
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
+        return models.model(self.nodes, self.inputs, outputs, self.constants, opset=OPSET)
 
 
 def _bounded(draw: Draw) -> Draw:

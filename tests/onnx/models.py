@@ -69,6 +69,29 @@ def _read(nodes: Iterable[onnx.NodeProto]) -> Iterable[str]:
             yield from (info.name for info in attribute.g.output)
 
 
+class Writer:
+    """Nodes and constants of a model, as they are put together; their names follow from their numbers."""
+
+    def __init__(self) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: dict[str, npt.NDArray[Any]] = {}
+
+    def constant(self, array: Any) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants[name] = np.asarray(array)
+        return name
+
+    def node(self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any) -> list[str]:
+        """The names of a node's outputs."""
+        names = [f"v{len(self.nodes)}" + (f".{index}" if index else "") for index in range(outputs)]
+        self.nodes.append(helper.make_node(op_type, list(inputs), names, **attributes))
+        return names
+
+    def one(self, op_type: str, *inputs: str, **attributes: Any) -> str:
+        """The name of a node's only output."""
+        return self.node(op_type, *inputs, **attributes)[0]
+
+
 def in_order(names: Iterable[str], feed: Iterable[str]) -> list[str]:
     """The inputs of a node of which some are absent."""
     order = [name if name in feed else "" for name in names]

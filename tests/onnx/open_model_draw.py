@@ -6,12 +6,11 @@ import dataclasses
 import math
 import random
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import onnx
 from onnx import TensorProto, helper
+
+from tests.onnx.models import Writer
 
 Term = tuple[str, ...]
 FLOAT = TensorProto.FLOAT
@@ -83,13 +82,12 @@ class Value:
         return len(self.shape)
 
 
-class ModelDraw:
+class ModelDraw(Writer):
     def __init__(self, choose: random.Random) -> None:
+        super().__init__()
         self.choose = choose
         self.numbers = np.random.default_rng(choose.randrange(2**32))
         self.names = ["n", "m", "b"][: choose.randint(1, 3)]
-        self.nodes: list[onnx.NodeProto] = []
-        self.constants: dict[str, npt.NDArray[Any]] = {}
         self.values: list[Value] = []
         self._inputs: list[Value] = []
         for _ in range(choose.randint(1, 2)):
@@ -137,22 +135,12 @@ class ModelDraw:
             return None
         return found[-1] if self.choose.random() < 0.5 else self.choose.choice(found)
 
-    def constant(self, array: Any) -> str:
-        name = f"c{len(self.constants)}"
-        self.constants[name] = np.asarray(array)
-        return name
-
     def integers(self, *numbers: int) -> str:
         return self.constant(np.array(numbers, np.int64))
 
     def weights(self, *shape: int, element: int = FLOAT, scale: float = 1.0) -> str:
         dtype = helper.tensor_dtype_to_np_dtype(element)
         return self.constant((self.numbers.standard_normal(shape) * scale).astype(dtype))
-
-    def node(self, op_type: str, *inputs: str, outputs: int = 1, domain: str = "", **attributes: Any) -> list[str]:
-        names = [f"v{len(self.nodes)}" + (f".{index}" if index else "") for index in range(outputs)]
-        self.nodes.append(helper.make_node(op_type, list(inputs), names, domain=domain, **attributes))
-        return names
 
     def add(self, name: str, shape: Shape, of: Value, *, element: int | None = None, is_given: bool = False) -> bool:
         self.values.append(Value(name, shape, of.element if element is None else element, is_given))

@@ -26,86 +26,68 @@ class OpenModel:
     feed: Callable[[int], Feed]  # its inputs for a size
 
 
-class _OpenModelBuilder:
+class _OpenModelBuilder(models.Writer):
     def __init__(self) -> None:
+        super().__init__()
         self._random = np.random.default_rng(5)
-        self._nodes: list[onnx.NodeProto] = []
-        self._constants: dict[str, Array] = {}
-
-    def constant(self, array: Any) -> str:
-        name = f"c{len(self._constants)}"
-        self._constants[name] = np.asarray(array)
-        return name
 
     def random(self, *shape: int, scale: float = 1.0, around: float = 0.0) -> str:
         return self.constant((self._random.standard_normal(shape) * scale + around).astype(np.float32))
 
-    def node(self, op_type: str, *inputs: str, **attributes: Any) -> str:
-        name = f"v{len(self._nodes)}"
-        self._nodes.append(helper.make_node(op_type, list(inputs), [name], **attributes))
-        return name
-
-    def nodes(self, op_type: str, *inputs: str, outputs: int, **attributes: Any) -> list[str]:
-        names = [f"v{len(self._nodes)}.{number}" for number in range(outputs)]
-        self._nodes.append(helper.make_node(op_type, list(inputs), names, **attributes))
-        return names
-
     def linear(self, x: str, inputs: int, outputs: int, *, has_bias: bool = True) -> str:
-        made = self.node("MatMul", x, self.random(inputs, outputs, scale=inputs**-0.5))
-        return self.node("Add", made, self.random(outputs, scale=0.1)) if has_bias else made
+        made = self.one("MatMul", x, self.random(inputs, outputs, scale=inputs**-0.5))
+        return self.one("Add", made, self.random(outputs, scale=0.1)) if has_bias else made
 
     def normalized(self, x: str, width: int) -> str:
-        return self.node(
-            "LayerNormalization", x, self.random(width, scale=0.1, around=1), self.random(width, scale=0.1)
-        )
+        return self.one("LayerNormalization", x, self.random(width, scale=0.1, around=1), self.random(width, scale=0.1))
 
     def shape(self, x: str, axis: int) -> str:
         """One size of a value, as exporters read it: an array of one element."""
-        size = self.node("Gather", self.node("Shape", x), self.constant(np.int64(axis)))
-        return self.node("Unsqueeze", size, self.constant(np.array([0], np.int64)))
+        size = self.one("Gather", self.one("Shape", x), self.constant(np.int64(axis)))
+        return self.one("Unsqueeze", size, self.constant(np.array([0], np.int64)))
 
     def model(
         self, inputs: Mapping[str, tuple[int, Sequence[int | str]]], outputs: Mapping[str, str]
     ) -> onnx.ModelProto:
         for shown, value in outputs.items():
-            self._nodes.append(helper.make_node("Identity", [value], [shown]))
-        return models.model(self._nodes, inputs, list(outputs), self._constants)
+            self.nodes.append(helper.make_node("Identity", [value], [shown]))
+        return models.model(self.nodes, inputs, list(outputs), self.constants)
 
 
 def _attention(b: _OpenModelBuilder, x: str, width: int, heads: int, added: str, *, scaled: bool = True) -> str:
     """Self attention as it is written out: reshaped by the input's own sizes."""
     batch, length = b.shape(x, 0), b.shape(x, 1)
-    split = b.node("Concat", batch, length, b.constant(np.array([heads, width // heads], np.int64)), axis=0)
-    queries, keys, values = (b.node("Reshape", b.linear(x, width, width, has_bias=scaled), split) for _ in range(3))
-    scores = b.node(
-        "MatMul", b.node("Transpose", queries, perm=[0, 2, 1, 3]), b.node("Transpose", keys, perm=[0, 2, 3, 1])
+    split = b.one("Concat", batch, length, b.constant(np.array([heads, width // heads], np.int64)), axis=0)
+    queries, keys, values = (b.one("Reshape", b.linear(x, width, width, has_bias=scaled), split) for _ in range(3))
+    scores = b.one(
+        "MatMul", b.one("Transpose", queries, perm=[0, 2, 1, 3]), b.one("Transpose", keys, perm=[0, 2, 3, 1])
     )
     if scaled:
-        scores = b.node("Div", scores, b.constant(np.float32(np.sqrt(width // heads))))
-    weights = b.node("Softmax", b.node("Add", scores, added), axis=-1)
-    mixed = b.node(
-        "Transpose", b.node("MatMul", weights, b.node("Transpose", values, perm=[0, 2, 1, 3])), perm=[0, 2, 1, 3]
+        scores = b.one("Div", scores, b.constant(np.float32(np.sqrt(width // heads))))
+    weights = b.one("Softmax", b.one("Add", scores, added), axis=-1)
+    mixed = b.one(
+        "Transpose", b.one("MatMul", weights, b.one("Transpose", values, perm=[0, 2, 1, 3])), perm=[0, 2, 1, 3]
     )
-    joined = b.node("Reshape", mixed, b.node("Concat", batch, length, b.constant(np.array([width], np.int64)), axis=0))
+    joined = b.one("Reshape", mixed, b.one("Concat", batch, length, b.constant(np.array([width], np.int64)), axis=0))
     return b.linear(joined, width, width, has_bias=scaled)
 
 
 def bert(layers: int = 2, width: int = 64, heads: int = 4, words: int = 200) -> onnx.ModelProto:
     """An encoder with learned positions, a mask, and GELU written out."""
     b = _OpenModelBuilder()
-    length = b.node("Unsqueeze", b.node("Gather", b.node("Shape", "ids"), b.constant(np.int64(1))), b.constant([0]))
-    positions = b.node("Slice", b.constant(np.arange(512)[None]), b.constant([0]), length, b.constant([1]))
-    x = b.node("Gather", b.random(words, width, scale=0.5), "ids")
-    x = b.normalized(b.node("Add", x, b.node("Gather", b.random(512, width, scale=0.5), positions)), width)
-    mask = b.node("Cast", b.node("Unsqueeze", "mask", b.constant([1, 2])), to=TensorProto.FLOAT)
-    added = b.node("Mul", b.node("Sub", b.constant(np.float32(1)), mask), b.constant(np.float32(-1e4)))
+    length = b.one("Unsqueeze", b.one("Gather", b.one("Shape", "ids"), b.constant(np.int64(1))), b.constant([0]))
+    positions = b.one("Slice", b.constant(np.arange(512)[None]), b.constant([0]), length, b.constant([1]))
+    x = b.one("Gather", b.random(words, width, scale=0.5), "ids")
+    x = b.normalized(b.one("Add", x, b.one("Gather", b.random(512, width, scale=0.5), positions)), width)
+    mask = b.one("Cast", b.one("Unsqueeze", "mask", b.constant([1, 2])), to=TensorProto.FLOAT)
+    added = b.one("Mul", b.one("Sub", b.constant(np.float32(1)), mask), b.constant(np.float32(-1e4)))
     for _ in range(layers):
-        x = b.normalized(b.node("Add", _attention(b, x, width, heads, added), x), width)
+        x = b.normalized(b.one("Add", _attention(b, x, width, heads, added), x), width)
         wide = b.linear(x, width, 2 * width)
-        bent = b.node("Erf", b.node("Div", wide, b.constant(np.float32(np.sqrt(2)))))
-        bent = b.node("Mul", wide, b.node("Add", bent, b.constant(np.float32(1))))
+        bent = b.one("Erf", b.one("Div", wide, b.constant(np.float32(np.sqrt(2)))))
+        bent = b.one("Mul", wide, b.one("Add", bent, b.constant(np.float32(1))))
         x = b.normalized(
-            b.node("Add", b.linear(b.node("Mul", bent, b.constant(np.float32(0.5))), 2 * width, width), x), width
+            b.one("Add", b.linear(b.one("Mul", bent, b.constant(np.float32(0.5))), 2 * width, width), x), width
         )
     shape: list[int | str] = ["batch", "length"]
     return b.model({"ids": (TensorProto.INT64, shape), "mask": (TensorProto.INT64, shape)}, {"y": x})
@@ -113,37 +95,35 @@ def bert(layers: int = 2, width: int = 64, heads: int = 4, words: int = 200) -> 
 
 def _buckets(b: _OpenModelBuilder, length: str) -> str:
     """T5's numbers of distances: exact for near ones, by logarithms for far ones; the host computes them."""
-    counted = b.node("Range", b.constant(np.int64(0)), length, b.constant(np.int64(1)))
-    across, down = (b.node("Unsqueeze", counted, b.constant([axis])) for axis in (0, 1))
-    distance = b.node("Sub", across, down)
-    is_behind = b.node(
-        "Mul", b.node("Cast", b.node("Greater", distance, b.constant(np.int64(0))), to=7), b.constant(16)
-    )
-    far = b.node("Abs", distance)
-    ratio = b.node("Log", b.node("Div", b.node("Cast", far, to=1), b.constant(np.float32(8))))
-    steps = b.node("Cast", b.node("Mul", ratio, b.constant(np.float32(8 / np.log(16)))), to=7)
-    limited = b.node("Min", b.node("Add", steps, b.constant(8)), b.constant(15))
-    chosen = b.node("Where", b.node("Less", far, b.constant(8)), far, limited)
-    return b.node("Add", is_behind, chosen)
+    counted = b.one("Range", b.constant(np.int64(0)), length, b.constant(np.int64(1)))
+    across, down = (b.one("Unsqueeze", counted, b.constant([axis])) for axis in (0, 1))
+    distance = b.one("Sub", across, down)
+    is_behind = b.one("Mul", b.one("Cast", b.one("Greater", distance, b.constant(np.int64(0))), to=7), b.constant(16))
+    far = b.one("Abs", distance)
+    ratio = b.one("Log", b.one("Div", b.one("Cast", far, to=1), b.constant(np.float32(8))))
+    steps = b.one("Cast", b.one("Mul", ratio, b.constant(np.float32(8 / np.log(16)))), to=7)
+    limited = b.one("Min", b.one("Add", steps, b.constant(8)), b.constant(15))
+    chosen = b.one("Where", b.one("Less", far, b.constant(8)), far, limited)
+    return b.one("Add", is_behind, chosen)
 
 
 def t5(layers: int = 2, width: int = 64, heads: int = 4, words: int = 200) -> onnx.ModelProto:
     """An encoder with distances between words, root mean squares, and RELU."""
     b = _OpenModelBuilder()
-    length = b.node("Gather", b.node("Shape", "ids"), b.constant(np.int64(1)))
-    bias = b.node("Gather", b.random(32, heads), _buckets(b, length))
-    bias = b.node("Unsqueeze", b.node("Transpose", bias, perm=[2, 0, 1]), b.constant([0]))
+    length = b.one("Gather", b.one("Shape", "ids"), b.constant(np.int64(1)))
+    bias = b.one("Gather", b.random(32, heads), _buckets(b, length))
+    bias = b.one("Unsqueeze", b.one("Transpose", bias, perm=[2, 0, 1]), b.constant([0]))
 
     def normalized(x: str) -> str:
-        squares = b.node("ReduceMean", b.node("Pow", x, b.constant(np.float32(2))), axes=[-1])
-        deviation = b.node("Sqrt", b.node("Add", squares, b.constant(np.float32(1e-6))))
-        return b.node("Mul", b.random(width, scale=0.1, around=1), b.node("Div", x, deviation))
+        squares = b.one("ReduceMean", b.one("Pow", x, b.constant(np.float32(2))), axes=[-1])
+        deviation = b.one("Sqrt", b.one("Add", squares, b.constant(np.float32(1e-6))))
+        return b.one("Mul", b.random(width, scale=0.1, around=1), b.one("Div", x, deviation))
 
-    x = b.node("Gather", b.random(words, width), "ids")
+    x = b.one("Gather", b.random(words, width), "ids")
     for _ in range(layers):
-        x = b.node("Add", x, _attention(b, normalized(x), width, heads, bias, scaled=False))
-        wide = b.node("Relu", b.linear(normalized(x), width, 2 * width, has_bias=False))
-        x = b.node("Add", x, b.linear(wide, 2 * width, width, has_bias=False))
+        x = b.one("Add", x, _attention(b, normalized(x), width, heads, bias, scaled=False))
+        wide = b.one("Relu", b.linear(normalized(x), width, 2 * width, has_bias=False))
+        x = b.one("Add", x, b.linear(wide, 2 * width, width, has_bias=False))
     return b.model({"ids": (TensorProto.INT64, ["batch", "length"])}, {"y": normalized(x)})
 
 
@@ -153,14 +133,14 @@ def recognizer(width: int = 64, letters: int = 120) -> onnx.ModelProto:
     x = "x"
     for inputs, outputs in ((3, 32), (32, width)):
         filters = b.random(outputs, inputs, 3, 3, scale=0.1)
-        x = b.node("Relu", b.node("Conv", x, filters, b.random(outputs, scale=0.1), pads=[1] * 4, strides=[4, 2]))
-    x = b.node("AveragePool", x, kernel_shape=[3, 2], strides=[3, 2])
-    x = b.node("Transpose", b.node("Squeeze", x, b.constant([2])), perm=[0, 2, 1])
+        x = b.one("Relu", b.one("Conv", x, filters, b.random(outputs, scale=0.1), pads=[1] * 4, strides=[4, 2]))
+    x = b.one("AveragePool", x, kernel_shape=[3, 2], strides=[3, 2])
+    x = b.one("Transpose", b.one("Squeeze", x, b.constant([2])), perm=[0, 2, 1])
     queries, keys = b.linear(x, width, width), b.linear(x, width, width)
-    weights = b.node("Softmax", b.node("MatMul", queries, b.node("Transpose", keys, perm=[0, 2, 1])), axis=-1)
-    x = b.normalized(b.node("Add", b.node("MatMul", weights, x), x), width)
+    weights = b.one("Softmax", b.one("MatMul", queries, b.one("Transpose", keys, perm=[0, 2, 1])), axis=-1)
+    x = b.normalized(b.one("Add", b.one("MatMul", weights, x), x), width)
     return b.model(
-        {"x": (TensorProto.FLOAT, ["batch", 3, 48, "width"])}, {"y": b.node("Softmax", b.linear(x, width, letters))}
+        {"x": (TensorProto.FLOAT, ["batch", 3, 48, "width"])}, {"y": b.one("Softmax", b.linear(x, width, letters))}
     )
 
 
@@ -171,24 +151,24 @@ def detector(width: int = 8) -> onnx.ModelProto:
     def convolved(x: str, inputs: int, outputs: int, size: int = 1, step: int = 1, groups: int = 1) -> str:
         filters = b.random(outputs, inputs // groups, size, size, scale=(size * size * inputs / groups) ** -0.5)
         pads, strides = [size // 2] * 4, [step, step]
-        return b.node("Conv", x, filters, b.random(outputs, scale=0.1), pads=pads, strides=strides, group=groups)
+        return b.one("Conv", x, filters, b.random(outputs, scale=0.1), pads=pads, strides=strides, group=groups)
 
-    x = b.node("HardSwish", convolved("x", 3, width, 3, 2))
+    x = b.one("HardSwish", convolved("x", 3, width, 3, 2))
     levels = []
     for _ in range(3):
-        x = b.node("HardSwish", convolved(x, width, width, 5, 2, width))
-        excited = b.node("Relu", convolved(b.node("GlobalAveragePool", x), width, width))
-        x = b.node("Mul", x, b.node("HardSigmoid", convolved(excited, width, width)))
-        x = b.node("HardSwish", convolved(x, width, 2 * width))
+        x = b.one("HardSwish", convolved(x, width, width, 5, 2, width))
+        excited = b.one("Relu", convolved(b.one("GlobalAveragePool", x), width, width))
+        x = b.one("Mul", x, b.one("HardSigmoid", convolved(excited, width, width)))
+        x = b.one("HardSwish", convolved(x, width, 2 * width))
         width *= 2
         levels.append((x, width))
     joined = convolved(*levels[-1], 16)
     twice = b.constant(np.array([1, 1, 2, 2], np.float32))
     for level in reversed(levels[:-1]):
-        larger = b.node("Resize", joined, "", twice, mode="nearest", nearest_mode="floor")
-        joined = b.node("Add", convolved(*level, 16), larger)
-    y = b.node("ConvTranspose", convolved(joined, 16, 16, 3), b.random(16, 1, 2, 2, scale=0.3), strides=[2, 2])
-    return b.model({"x": (TensorProto.FLOAT, ["batch", 3, "height", "width"])}, {"y": b.node("Sigmoid", y)})
+        larger = b.one("Resize", joined, "", twice, mode="nearest", nearest_mode="floor")
+        joined = b.one("Add", convolved(*level, 16), larger)
+    y = b.one("ConvTranspose", convolved(joined, 16, 16, 3), b.random(16, 1, 2, 2, scale=0.3), strides=[2, 2])
+    return b.model({"x": (TensorProto.FLOAT, ["batch", 3, "height", "width"])}, {"y": b.one("Sigmoid", y)})
 
 
 def quantized(layers: int = 2, width: int = 64, words: int = 200) -> onnx.ModelProto:
@@ -197,16 +177,16 @@ def quantized(layers: int = 2, width: int = 64, words: int = 200) -> onnx.ModelP
     weights = np.random.default_rng(3)
 
     def linear(x: str, inputs: int, outputs: int) -> str:
-        values, scale, zero = b.nodes("DynamicQuantizeLinear", x, outputs=3)
+        values, scale, zero = b.node("DynamicQuantizeLinear", x, outputs=3)
         integers = b.constant(weights.integers(-100, 100, (inputs, outputs)).astype(np.int8))
-        sums = b.node("Cast", b.node("MatMulInteger", values, integers, zero, b.constant(np.int8(0))), to=1)
-        return b.node("Mul", sums, b.node("Mul", scale, b.constant(np.float32(0.002))))
+        sums = b.one("Cast", b.one("MatMulInteger", values, integers, zero, b.constant(np.int8(0))), to=1)
+        return b.one("Mul", sums, b.one("Mul", scale, b.constant(np.float32(0.002))))
 
-    x = b.node("Gather", b.random(words, width, scale=0.5), "ids")
+    x = b.one("Gather", b.random(words, width, scale=0.5), "ids")
     for _ in range(layers):
-        wide = b.node("Relu", linear(x, width, 2 * width))
-        x = b.normalized(b.node("Add", linear(wide, 2 * width, width), x), width)
-    pooled = b.node("ReduceMean", x, axes=[1], keepdims=0)
+        wide = b.one("Relu", linear(x, width, 2 * width))
+        x = b.normalized(b.one("Add", linear(wide, 2 * width, width), x), width)
+    pooled = b.one("ReduceMean", x, axes=[1], keepdims=0)
     return b.model({"ids": (TensorProto.INT64, ["batch", "length"])}, {"y": x, "pooled": pooled})
 
 
@@ -214,21 +194,21 @@ def speaker(width: int = 16, words: int = 200) -> onnx.ModelProto:
     """Letters that last for some frames each, as speech is made of text: the host finds out which, and how many."""
     b = _OpenModelBuilder()
     one, axes = b.constant(np.float32(1)), [b.constant(np.array([axis], np.int64)) for axis in (0, 1)]
-    x = b.node("Gather", b.random(words, width, scale=0.5), "ids")
-    levels = b.node("Squeeze", b.node("MatMul", x, b.random(width, 1)), axes[1])
-    places = b.node("Transpose", b.node("NonZero", b.node("Greater", levels, b.constant(np.float32(0)))), perm=[1, 0])
-    roots = b.node("Sqrt", b.node("GatherND", levels, places))
-    levels = b.node("ScatterND", levels, places, roots)
-    lengths = b.node("Add", b.node("Ceil", b.node("Abs", levels)), one)
-    frames = b.node("ReduceSum", lengths, keepdims=0)
-    times = b.node("Unsqueeze", b.node("Range", b.constant(np.float32(0)), frames, one), axes[1])
-    ends = b.node("Unsqueeze", b.node("CumSum", lengths, b.constant(np.int64(0))), axes[0])
-    spoken = b.node("MatMul", b.node("Cast", b.node("Less", times, ends), to=1), x)
-    halves = b.node("Mul", b.shape(spoken, 0), b.constant(np.array([2], np.int64)))
-    size = b.node("Concat", halves, b.constant(np.array([width // 2], np.int64)), axis=0)
-    count = b.node("Cast", b.node("Squeeze", halves, axes[0]), to=1)
-    ramp = b.node("Unsqueeze", b.node("Range", b.constant(np.float32(0)), count, one), axes[1])
-    y = b.node("Tanh", b.node("Add", b.node("Reshape", spoken, size), ramp))
+    x = b.one("Gather", b.random(words, width, scale=0.5), "ids")
+    levels = b.one("Squeeze", b.one("MatMul", x, b.random(width, 1)), axes[1])
+    places = b.one("Transpose", b.one("NonZero", b.one("Greater", levels, b.constant(np.float32(0)))), perm=[1, 0])
+    roots = b.one("Sqrt", b.one("GatherND", levels, places))
+    levels = b.one("ScatterND", levels, places, roots)
+    lengths = b.one("Add", b.one("Ceil", b.one("Abs", levels)), one)
+    frames = b.one("ReduceSum", lengths, keepdims=0)
+    times = b.one("Unsqueeze", b.one("Range", b.constant(np.float32(0)), frames, one), axes[1])
+    ends = b.one("Unsqueeze", b.one("CumSum", lengths, b.constant(np.int64(0))), axes[0])
+    spoken = b.one("MatMul", b.one("Cast", b.one("Less", times, ends), to=1), x)
+    halves = b.one("Mul", b.shape(spoken, 0), b.constant(np.array([2], np.int64)))
+    size = b.one("Concat", halves, b.constant(np.array([width // 2], np.int64)), axis=0)
+    count = b.one("Cast", b.one("Squeeze", halves, axes[0]), to=1)
+    ramp = b.one("Unsqueeze", b.one("Range", b.constant(np.float32(0)), count, one), axes[1])
+    y = b.one("Tanh", b.one("Add", b.one("Reshape", spoken, size), ramp))
     return b.model({"ids": (TensorProto.INT64, ["length"])}, {"y": y, "lengths": lengths})
 
 

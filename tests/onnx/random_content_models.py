@@ -19,6 +19,7 @@ from onnx import TensorProto, helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from tests.onnx import models
 from tests.onnx.content_model_steps import MOST_ELEMENTS, OPSET, STEPS, Array, ContentModel
 
 _SIZES = (*(1, 2, 3, 4, 5, 7, 8, 9, 13, 16), *(1, 2, 3, 5))
@@ -88,25 +89,12 @@ class _ByNodes:
         read |= dict.fromkeys(name for graph in inner for one in graph.node for name in one.input if name in there)
         session = self._sessions.get(id(node))
         if session is None:
-            infos = [
-                helper.make_tensor_value_info(
-                    name, helper.np_dtype_to_tensor_dtype(there[name].dtype), [None] * there[name].ndim
-                )
-                for name in read
-            ]
-            graph = helper.make_graph([node], "one", infos, [onnx.ValueInfoProto(name=name) for name in node.output])
-            opsets = [helper.make_opsetid("", OPSET)]
-            session = _session(helper.make_model(graph, opset_imports=opsets, ir_version=8))
+            kinds = {name: (helper.np_dtype_to_tensor_dtype(a.dtype), [None] * a.ndim) for name, a in there.items()}
+            made = models.model([node], {name: kinds[name] for name in read}, node.output, opset=OPSET)
+            session = models.onnx_runtime(made, is_optimized=False)
             self._sessions[id(node)] = session
         results = session.run(None, {name: there[name] for name in read})
         return dict(zip(node.output, results, strict=True))
-
-
-def _session(proto: onnx.ModelProto) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level, options.intra_op_num_threads = 4, 1
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
 
 
 def compared(seed: int, number: int, device: dml.Device) -> Outcome:
@@ -120,7 +108,7 @@ def compared(seed: int, number: int, device: dml.Device) -> Outcome:
         return outcome
     proto, by_nodes = m.proto(names), _ByNodes(m)
     try:
-        reference = _session(proto)
+        reference = models.onnx_runtime(proto, is_optimized=False)
     except Exception:  # noqa: BLE001  # likewise
         return outcome
     feeds: list[dict[str, Array]] = []

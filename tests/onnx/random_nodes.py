@@ -92,11 +92,8 @@ def _case(drawn: Drawn, opset: int, label: str, rng: np.random.Generator, share:
 
 def compared(case: Case, device: dml.Device) -> tuple[str, str]:
     """``"same"``, ``"skipped"`` (ONNX Runtime refuses it), ``"wrong"`` or ``"refused"``; and why."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level, options.intra_op_num_threads = 4, 1
     try:
-        session = onnxruntime.InferenceSession(case.model, options, providers=["CPUExecutionProvider"])
-        expected = session.run(None, case.feed)
+        expected = models.by_onnx_runtime(case.model, case.feed)
     except Exception as error:  # noqa: BLE001 - its exceptions have no base of their own
         expected, why = None, str(error)
     try:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
 from onnx import helper
 
 import dmlvk as dml
@@ -138,19 +138,14 @@ def _of(session: ort.InferenceSession, feed: Mapping[str, npt.NDArray[np.generic
         return f"{type(error).__name__}: {error}"
 
 
-def _reference(case: OpenCase) -> onnxruntime.InferenceSession | str:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level, options.intra_op_num_threads = 4, 1
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+def _reference(case: OpenCase) -> Any:
     try:
-        return onnxruntime.InferenceSession(case.model.SerializeToString(), options, ["CPUExecutionProvider"])
+        return models.onnx_runtime(case.model, is_optimized=False)
     except Exception as error:  # noqa: BLE001  # its exceptions have no base of their own
         return str(error)
 
 
-def _expected(
-    reference: onnxruntime.InferenceSession | str, feed: Mapping[str, npt.NDArray[np.generic]]
-) -> Results | str:
+def _expected(reference: Any, feed: Mapping[str, npt.NDArray[np.generic]]) -> Results | str:
     if isinstance(reference, str):
         return reference
     try:
@@ -159,9 +154,7 @@ def _expected(
         return str(error)
 
 
-def _magnified(
-    reference: onnxruntime.InferenceSession | str, feed: Mapping[str, npt.NDArray[np.generic]], wanted: Results
-) -> float:
+def _magnified(reference: Any, feed: Mapping[str, npt.NDArray[np.generic]], wanted: Results) -> float:
     """By what part of its largest number a result of ONNX Runtime's moves with inputs that are one ULP larger."""
     moved = {
         name: np.nextafter(array, np.inf, dtype=array.dtype) if array.dtype.kind == "f" else array

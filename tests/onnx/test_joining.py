@@ -24,27 +24,22 @@ Arrays = dict[str, npt.NDArray[Any]]
 ROOT_TWO, ROOT_TWO_BY_PI = 2.0**0.5, (2 / np.pi) ** 0.5
 
 
-class Form:
+class Form(models.Writer):
     def __init__(self, version: int = 17, element: int = TensorProto.FLOAT) -> None:
+        super().__init__()
         self.version, self.element = version, element
-        self.nodes: list[onnx.NodeProto] = []
-        self.constants: Arrays = {}
 
     def op(self, kind: str, *inputs: str | float | list[int] | npt.NDArray[Any], **attributes: Any) -> str:
         """A node; numbers and arrays among its inputs become constants. The name of its result."""
         names = [value if isinstance(value, str) else self.constant(value) for value in inputs]
-        result = f"v{len(self.nodes)}"
-        self.nodes.append(helper.make_node(kind, names, [result], **attributes))
-        return result
+        return self.one(kind, *names, **attributes)
 
-    def constant(self, value: Any) -> str:
+    def constant(self, array: Any) -> str:
         """The name of a constant: integers stay such, all else is of the form's type."""
-        array = np.asarray(value)
+        array = np.asarray(array)
         if array.dtype.kind != "i" or array.ndim == 0:
             array = array.astype(helper.tensor_dtype_to_np_dtype(self.element))
-        name = f"c{len(self.constants)}"
-        self.constants[name] = array
-        return name
+        return super().constant(array)
 
     def mean(self, x: str, axes: list[int]) -> str:
         if self.version >= 18:

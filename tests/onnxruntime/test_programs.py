@@ -12,34 +12,28 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from dmlvk.onnxruntime import PROVIDER
 from dmlvk.onnxruntime.unchanged import STARTUP
+from tests.onnx import models
 from tests.onnxruntime.models import alone, session_of
 from tests.processes import python
 
 _FLOAT, _INT64 = TensorProto.FLOAT, TensorProto.INT64
 
 
-class Maker:
+class Maker(models.Writer):
     def __init__(self) -> None:
+        super().__init__()
         self.random = np.random.default_rng(1)
-        self.nodes: list[onnx.NodeProto] = []
-        self.constants: list[onnx.TensorProto] = []
-
-    def constant(self, values: Any) -> str:
-        name = f"constant{len(self.constants)}"
-        self.constants.append(numpy_helper.from_array(np.asarray(values), name))
-        return name
 
     def weights(self, *shape: int) -> str:
         scale = np.prod(shape[1:]) ** -0.5
         return self.constant(self.random.normal(0, scale, shape).astype(np.float32))
 
     def add(self, op_type: str, *inputs: str, count: int = 1, **attributes: Any) -> Any:
-        names = [f"{op_type.lower()}{len(self.nodes)}_{n}" for n in range(count)]
-        self.nodes.append(helper.make_node(op_type, list(inputs), names, **attributes))
+        names = self.node(op_type, *inputs, outputs=count, **attributes)
         return names[0] if count == 1 else names
 
     def convolution(self, x: str, inside: int, outside: int, size: int = 3, **attributes: Any) -> str:
@@ -50,14 +44,8 @@ class Maker:
     def model(self, inputs: dict[str, tuple[int, Any]], outputs: dict[str, int]) -> onnx.ModelProto:
         for number, name in enumerate(outputs):
             self.nodes.append(helper.make_node("Identity", [name], [f"output{number}"]))
-        graph = helper.make_graph(
-            self.nodes,
-            "program",
-            [helper.make_tensor_value_info(name, *info) for name, info in inputs.items()],
-            [helper.make_tensor_value_info(f"output{n}", kind, None) for n, kind in enumerate(outputs.values())],
-            self.constants,
-        )
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+        kinds = {f"output{number}": kind for number, kind in enumerate(outputs.values())}
+        return models.model(self.nodes, inputs, kinds, self.constants)
 
 
 def segmentation() -> tuple[onnx.ModelProto, list[dict[str, Any]]]:
