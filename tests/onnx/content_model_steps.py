@@ -134,15 +134,30 @@ def _bounded(draw: Draw) -> Draw:
     return lambda choose, there: [max(-(2**20), min(2**20, number)) for number in draw(choose, there)]
 
 
-# Steps; each adds nodes, and says whether it did.
+# Steps; each adds nodes, and says so where it did not: ``False``.
 
-Step = Callable[[ContentModel], bool]
-STEPS: list[Step] = []
+_Step = Callable[[ContentModel], bool | None]
+_StepOf = Callable[[ContentModel, Value], bool | None]
+STEPS: list[Callable[[ContentModel], bool]] = []
 
 
-def _step(count: int = 1) -> Callable[[Step], Step]:
-    def noted(step: Step) -> Step:
-        STEPS.extend([step] * count)
+def _step(count: int = 1) -> Callable[[_Step], _Step]:
+    def noted(step: _Step) -> _Step:
+        STEPS.extend([lambda m: step(m) is not False] * count)
+        return step
+
+    return noted
+
+
+def _step_of(count: int = 1, least: int = 0, most: int = 4) -> Callable[[_StepOf], _StepOf]:
+    """A step that begins with a value of so many dimensions."""
+
+    def noted(step: _StepOf) -> _StepOf:
+        @_step(count)
+        def begun(m: ContentModel) -> bool | None:
+            value = m.pick(least, most)
+            return False if value is None else step(m, value)
+
         return step
 
     return noted
@@ -181,12 +196,9 @@ def reshape(m: ContentModel) -> bool:
     return True
 
 
-@_step()
-def reshape_by_size(m: ContentModel) -> bool:
+@_step_of(1, 1)
+def reshape_by_size(m: ContentModel, value: Value) -> None:
     """Sizes of which one is a value's own."""
-    value = m.pick(1)
-    if value is None:
-        return False
     own = m.one("Slice", m.one("Shape", value.name), *(m.constant([n]) for n in (0, 1, 0)))
 
     def draw(choose: random.Random, there: Mapping[str, Array]) -> list[int]:
@@ -194,14 +206,10 @@ def reshape_by_size(m: ContentModel) -> bool:
         return _factors(choose, size, 2)
 
     m.add(m.one("Reshape", value.name, m.one("Concat", own, m.decisive(draw, 2), axis=0)), 3)
-    return True
 
 
-@_step()
-def expand(m: ContentModel) -> bool:
-    value = m.pick(0, 3)
-    if value is None:
-        return False
+@_step_of(1, 0, 3)
+def expand(m: ContentModel, value: Value) -> bool:
     rank = value.rank + m.choose.randint(0, 4 - value.rank)
 
     def draw(choose: random.Random, there: Mapping[str, Array]) -> list[int]:
@@ -218,11 +226,8 @@ def expand(m: ContentModel) -> bool:
     return True
 
 
-@_step(3)
-def slice_(m: ContentModel) -> bool:
-    value = m.pick(1)
-    if value is None:
-        return False
+@_step_of(3, 1)
+def slice_(m: ContentModel, value: Value) -> None:
     count = m.choose.randint(1, value.rank)
     axes = m.choose.sample(range(value.rank), count)
     has_axes, has_steps = m.choose.random() < 0.7, m.choose.random() < 0.5
@@ -268,14 +273,10 @@ def slice_(m: ContentModel) -> bool:
     while not given[-1]:
         given.pop()
     m.add(m.one("Slice", *given), value.rank)
-    return True
 
 
-@_step()
-def tile(m: ContentModel) -> bool:
-    value = m.pick(1)
-    if value is None:
-        return False
+@_step_of(1, 1)
+def tile(m: ContentModel, value: Value) -> None:
 
     def draw(choose: random.Random, there: Mapping[str, Array]) -> list[int]:
         made = [1] * value.rank
@@ -284,24 +285,19 @@ def tile(m: ContentModel) -> bool:
         return made
 
     m.add(m.one("Tile", value.name, m.decisive(draw, value.rank)), value.rank)
-    return True
 
 
-@_step(2)
-def top_k(m: ContentModel) -> bool:
-    value = m.pick(1)
-    if value is None:
-        return False
+@_step_of(2, 1)
+def top_k(m: ContentModel, value: Value) -> None:
     axis = m.choose.randrange(-value.rank, value.rank)
     count = m.decisive(lambda c, t: [c.randint(min(1, t[value.name].shape[axis]), t[value.name].shape[axis])], 1)
     best, places = m.node("TopK", value.name, count, outputs=2, axis=axis, largest=m.choose.randint(0, 1))
     m.add(best, value.rank)
     m.integers.append(Value(places, value.rank))
-    return True
 
 
 @_step(2)
-def ranges(m: ContentModel) -> bool:
+def ranges(m: ContentModel) -> None:
     """Places from one number to another one."""
     start = m.decisive(lambda c, t: [c.randint(-3, 3)], None)
     limit = m.decisive(lambda c, t: [c.choice((4, c.randint(0, 20)))], None)
@@ -313,15 +309,11 @@ def ranges(m: ContentModel) -> bool:
         name = m.one("Range", start, limit, by)
         m.integers.append(Value(name, 1))
         m.add(m.small(m.one("Cast", name, to=1)), 1)
-    return True
 
 
-@_step()
-def counted_range(m: ContentModel) -> bool:
+@_step_of()
+def counted_range(m: ContentModel, value: Value) -> None:
     """As many places as the device counts, as in speech."""
-    value = m.pick()
-    if value is None:
-        return False
     total = m.one("ReduceSum", m.one("Abs", value.name), keepdims=0)
     bound = m.decisive(lambda c, t: [c.randint(1, 12)], None)
     if m.choose.random() < 0.5:
@@ -331,16 +323,14 @@ def counted_range(m: ContentModel) -> bool:
     else:
         last = m.one("Min", total, m.one("Cast", bound, to=1))
         m.add(m.small(m.one("Range", m.constant(0, "f4"), last, m.constant(1, "f4"))), 1)
-    return True
 
 
 @_step()
-def constant_of_shape(m: ContentModel) -> bool:
+def constant_of_shape(m: ContentModel) -> None:
     rank = m.choose.randint(1, 3)
     sizes = m.decisive(lambda c, t: [c.choice((1, 2, 3, 5, 8)) for _ in range(rank)], rank)
     filled = numpy_helper.from_array(np.array([2], np.float32))
     m.add(m.one("ConstantOfShape", sizes, value=filled), rank)
-    return True
 
 
 @_step()
@@ -354,11 +344,8 @@ def one_hot(m: ContentModel) -> bool:
     return True
 
 
-@_step()
-def resize(m: ContentModel) -> bool:
-    value = m.pick(4, 4)
-    if value is None:
-        return False
+@_step_of(1, 4, 4)
+def resize(m: ContentModel, value: Value) -> None:
 
     def draw(choose: random.Random, there: Mapping[str, Array]) -> list[int]:
         shape = there[value.name].shape
@@ -366,14 +353,10 @@ def resize(m: ContentModel) -> bool:
 
     options = {"mode": "nearest", "nearest_mode": "floor", "coordinate_transformation_mode": "asymmetric"}
     m.add(m.one("Resize", value.name, "", "", m.decisive(draw, 4), **options), 4)
-    return True
 
 
-@_step()
-def pad(m: ContentModel) -> bool:
-    value = m.pick(1)
-    if value is None:
-        return False
+@_step_of(1, 1)
+def pad(m: ContentModel, value: Value) -> None:
     mode = m.choose.choice(("constant", "constant", "edge", "reflect"))
 
     def draw(choose: random.Random, there: Mapping[str, Array]) -> list[int]:
@@ -391,14 +374,10 @@ def pad(m: ContentModel) -> bool:
     if mode == "constant":
         given.append(m.constant(3, "f4"))
     m.add(m.one("Pad", *given, mode=mode), value.rank)
-    return True
 
 
-@_step()
-def split(m: ContentModel) -> bool:
-    value = m.pick(1)
-    if value is None:
-        return False
+@_step_of(1, 1)
+def split(m: ContentModel, value: Value) -> None:
     axis = m.choose.randrange(value.rank)
 
     def draw(choose: random.Random, there: Mapping[str, Array]) -> list[int]:
@@ -408,14 +387,10 @@ def split(m: ContentModel) -> bool:
 
     for name in m.node("Split", value.name, m.decisive(draw, 2), outputs=2, axis=axis):
         m.add(name, value.rank)
-    return True
 
 
-@_step(2)
-def gather(m: ContentModel) -> bool:
-    value = m.pick(1)
-    if value is None:
-        return False
+@_step_of(2, 1)
+def gather(m: ContentModel, value: Value) -> None:
     axis = m.choose.randrange(value.rank)
     length = m.choose.choice((None, 1, 2, 3))
 
@@ -424,15 +399,11 @@ def gather(m: ContentModel) -> bool:
         return [choose.randint(-size, max(size - 1, -size)) for _ in range(length or 1)]
 
     m.add(m.one("Gather", value.name, m.decisive(draw, length), axis=axis), value.rank - (length is None))
-    return True
 
 
-@_step(3)
-def non_zero(m: ContentModel) -> bool:
+@_step_of(3, 1, 3)
+def non_zero(m: ContentModel, value: Value) -> None:
     """What is above nothing: the host finds out how many there are."""
-    value = m.pick(1, 3)
-    if value is None:
-        return False
     places = m.one("NonZero", m.one("Greater", value.name, m.constant(m.choose.choice((-3, 0, 0, 2)), "f4")))
     if m.choose.random() < 0.5:
         found = m.one("GatherND", value.name, m.one("Transpose", places, perm=[1, 0]))
@@ -443,14 +414,10 @@ def non_zero(m: ContentModel) -> bool:
     else:
         m.integers.append(Value(places, 2))
         m.add(m.small(m.one("Cast", places, to=1)), 2)
-    return True
 
 
-@_step(2)
-def compress(m: ContentModel) -> bool:
-    value = m.pick(1)
-    if value is None:
-        return False
+@_step_of(2, 1)
+def compress(m: ContentModel, value: Value) -> None:
     axis = m.choose.randrange(value.rank)
 
     def draw(choose: random.Random, there: dict[str, Array]) -> Array:
@@ -460,7 +427,6 @@ def compress(m: ContentModel) -> bool:
         return made
 
     m.add(m.one("Compress", value.name, m.input(TensorProto.BOOL, [f"m{len(m.order)}"], draw), axis=axis), value.rank)
-    return True
 
 
 def _graph(m: ContentModel, name: str, op_types: Sequence[str], source: str, more: Sequence[Any] = ()) -> Any:
@@ -476,12 +442,9 @@ def _graph(m: ContentModel, name: str, op_types: Sequence[str], source: str, mor
     return helper.make_graph(nodes, name, [], shown)
 
 
-@_step(2)
-def choice(m: ContentModel) -> bool:
+@_step_of(2, 1)
+def choice(m: ContentModel, value: Value) -> None:
     """An If by a condition that an input says, or by a number; inside nodes decide by what is outside."""
-    value = m.pick(1)
-    if value is None:
-        return False
     if m.choose.random() < 0.5:
         condition = m.input(TensorProto.BOOL, [], lambda c, t: np.array(c.random() < 0.5))
     else:
@@ -496,15 +459,11 @@ def choice(m: ContentModel) -> bool:
         "else_branch": _graph(m, f"{name}o", ("Neg", "Relu")[: m.choose.randint(0, 2)], value.name),
     }
     m.add(m.one("If", condition, **graphs), value.rank)
-    return True
 
 
-@_step()
-def loop(m: ContentModel) -> bool:
+@_step_of(1, 1, 2)
+def loop(m: ContentModel, value: Value) -> None:
     """As many times as a number says; what grows, and what is counted."""
-    value = m.pick(1, 2)
-    if value is None:
-        return False
     trips, name = m.decisive(lambda c, t: [c.randint(0, 4)], None), m.name()
     bound, one = m.constant(8, "f4"), m.constant(1, "f4")
     body = helper.make_graph(
@@ -525,15 +484,11 @@ def loop(m: ContentModel) -> bool:
     last, all_of_them = m.node("Loop", trips, m.constant(True, "?"), value.name, outputs=2, body=body)
     m.add(last, value.rank)
     m.add(all_of_them, 1)
-    return True
 
 
-@_step(2)
-def along_axes(m: ContentModel) -> bool:
+@_step_of(2, 1)
+def along_axes(m: ContentModel, value: Value) -> None:
     """Axes that an input says."""
-    value = m.pick(1)
-    if value is None:
-        return False
     way = m.choose.randrange(3)
     axis = m.decisive(lambda c, t: [c.randrange(-value.rank, value.rank)], 1 if way else m.choose.choice((None, 1)))
     if way == 0:
@@ -542,16 +497,11 @@ def along_axes(m: ContentModel) -> bool:
         m.add(m.small(m.one("ReduceSum", value.name, axis, keepdims=1)), value.rank)
     elif value.rank < 4:
         m.add(m.one("Unsqueeze", value.name, axis), value.rank + 1)
-    return True
 
 
-@_step()
-def triangle(m: ContentModel) -> bool:
-    value = m.pick(2)
-    if value is None:
-        return False
+@_step_of(1, 2)
+def triangle(m: ContentModel, value: Value) -> None:
     m.add(m.one("Trilu", value.name, m.decisive(lambda c, t: [c.randint(-2, 2)], None)), value.rank)
-    return True
 
 
 @_step(2)
@@ -572,11 +522,7 @@ def computed(m: ContentModel) -> bool:
     return True
 
 
-@_step()
-def shape_of(m: ContentModel) -> bool:
-    value = m.pick()
-    if value is None:
-        return False
+@_step_of()
+def shape_of(m: ContentModel, value: Value) -> None:
     name = m.one(m.choose.choice(("Shape", "Size")), value.name)
     m.integers.append(Value(name, 1 if m.nodes[-1].op_type == "Shape" else 0))
-    return True
