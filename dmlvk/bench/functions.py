@@ -86,10 +86,10 @@ class LibraryFunction:
     """A function in other libraries' words; an empty text where a library does not have it."""
 
     # the name in NumPy, called with the inputs, ``extra`` and ``out=``; functions that take more than one call are in
-    # :mod:`dmlvk.bench.numpy_expressions`
+    # :mod:`dmlvk.bench.expressions`
     numpy: str = ""
     # the name in PyTorch, called likewise; without ``out=`` where it has none. Functions that take more than one
-    # call, or have no attributes, are in :mod:`dmlvk.bench.torch_expressions`
+    # call, or have no attributes, are there, too
     torch: str = ""
     onnx: str = ""  # the ONNX operator
     # more arguments of the NumPy and PyTorch functions; a name is that of the operator's attribute

@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from dmlvk.bench.expressions import OF_NUMPY
 from dmlvk.bench.functions import FUNCTIONS
-from dmlvk.bench.numpy_expressions import EXPRESSIONS
 from dmlvk.bench.task import Array, Task
 
 
 def _computation(task: Task, inputs: Sequence[Array]) -> Callable[[], Any] | None:
     """What computes a task into the same output each time where NumPy can do that; ``None``: NumPy cannot."""
     name = task.operator_name
-    expression = EXPRESSIONS.get(name)
+    expression = OF_NUMPY.get(name)
     if expression is not None:
         # Where inputs are no packed tensors, neither is what is made of them; but the output of the operator is.
-        return lambda: np.ascontiguousarray(expression(task.desc, *inputs))
+        return lambda: np.ascontiguousarray(expression(np, task.desc, *inputs))
     function = FUNCTIONS.get(name)
     if function is None or not function.numpy:
         return None

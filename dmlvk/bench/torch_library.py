@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from dmlvk.bench.cuda_graphs import captured
+from dmlvk.bench.expressions import OF_TORCH
 from dmlvk.bench.functions import FUNCTIONS, LibraryFunction, has_usual_attributes
 from dmlvk.bench.libraries import module
 from dmlvk.bench.task import Array, Task, in_memory
-from dmlvk.bench.torch_expressions import EXPRESSIONS
 from dmlvk.tensors import TensorDesc
 
 _LOGICAL = ("eq", "ge", "gt", "isinf", "isnan", "le", "lt", "logical_and", "logical_not", "logical_or", "logical_xor")
@@ -59,8 +59,8 @@ class _PreparedTorch:
         torch.backends.cudnn.benchmark = True
         name = task.operator_name
         function = FUNCTIONS.get(name, LibraryFunction())
-        is_function = function.torch and (name not in EXPRESSIONS or has_usual_attributes(task.desc))
-        if task.in_torch is None and not (task.layout and (is_function or name in EXPRESSIONS)):
+        is_function = function.torch and (name not in OF_TORCH or has_usual_attributes(task.desc))
+        if task.in_torch is None and not (task.layout and (is_function or name in OF_TORCH)):
             raise ValueError(f"PyTorch has no {name}")
         self._inputs = [self._tensor(task, tensor, inputs[field.name]) for field, tensor in task.reads()]
         if (in_torch := task.in_torch) is not None:
@@ -68,7 +68,7 @@ class _PreparedTorch:
         elif is_function:
             self._call = self._function_call(task, function)
         else:
-            self._call = functools.partial(EXPRESSIONS[name], torch, task.desc, *self._inputs)
+            self._call = functools.partial(OF_TORCH[name], torch, task.desc, *self._inputs)
         self._submissions: dict[int, Callable[[], object]] = {}
         self._compute()
         self._wait()

@@ -15,17 +15,16 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.bench import measurement
+from dmlvk.bench.expressions import OF_NUMPY, OF_TORCH
 from dmlvk.bench.functions import FUNCTIONS
 from dmlvk.bench.layouts import LAYOUTS, regular_tasks, task_of
 from dmlvk.bench.libraries import opened
 from dmlvk.bench.measurement import Result, Spread, Timing, difference, measure
-from dmlvk.bench.numpy_expressions import EXPRESSIONS
 from dmlvk.bench.numpy_library import NumPyLibrary
 from dmlvk.bench.own import OwnLibrary
 from dmlvk.bench.plots import write_plot
 from dmlvk.bench.report import BenchReport
 from dmlvk.bench.task import Array, Task
-from dmlvk.bench.torch_expressions import EXPRESSIONS as TORCH_EXPRESSIONS
 from dmlvk.bench.torch_library import TorchLibrary
 from dmlvk.cli.bench import parsed_attributes, parsed_sizes
 from dmlvk.conformance.references import expected_output
@@ -123,7 +122,7 @@ def strides_of(task: Task) -> list[tuple[int, ...]]:
     return [tensor.element_strides for tensor in tensors]
 
 
-NUMPY_HAS = sorted({name for name, function in FUNCTIONS.items() if function.numpy} | set(EXPRESSIONS))
+NUMPY_HAS = sorted({name for name, function in FUNCTIONS.items() if function.numpy} | set(OF_NUMPY))
 
 
 @pytest.mark.parametrize("name", NUMPY_HAS)
@@ -142,7 +141,7 @@ def test_other_libraries_are_asked_for_the_same_function(any_device: dml.Device,
     assert measured or (name == "ELEMENT_WISE_BIT_COUNT" and not hasattr(np, "bitwise_count"))
 
 
-@pytest.mark.parametrize("name", sorted(TORCH_EXPRESSIONS))
+@pytest.mark.parametrize("name", sorted(OF_TORCH))
 def test_pytorch_is_asked_for_the_same_function(any_device: dml.Device, name: str) -> None:
     """Where it is installed: with the usual attributes, and with others."""
     torch_library = TorchLibrary(pytest.importorskip("torch"))
