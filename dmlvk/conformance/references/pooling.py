@@ -13,6 +13,7 @@ import numpy.typing as npt
 import dmlvk as dml
 from dmlvk.conformance.references.bounded import Bounded, Expected
 from dmlvk.conformance.references.registry import reference
+from dmlvk.conformance.references.rounding import arithmetic_values, half_ulp
 from dmlvk.operators.pooling import Pooling, dilations_of, pooled_sizes
 
 Array = npt.NDArray[Any]
@@ -73,24 +74,6 @@ def _maxima(
     return outputs
 
 
-def _numbers(values: Array) -> npt.NDArray[np.float64]:
-    """As float64, FLOAT32 denormals as zeros."""
-    numbers = values.astype(np.float64)
-    if values.dtype == np.float32:
-        numbers = np.where(np.abs(numbers) < _SMALLEST_NORMAL, 0.0, numbers)
-    return numbers
-
-
-def _half_ulp(values: npt.NDArray[np.float64], dtype: np.dtype[Any]) -> npt.NDArray[np.float64]:
-    """Half a unit in the last place of each value; FLOAT32 results below the smallest normal number are zeros."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        clipped = np.minimum(np.abs(np.nan_to_num(values)), float(np.finfo(dtype).max))
-        # Rounded down, so that the place of a value just below a power of two is not taken for the next one's.
-        spacing = np.spacing(clipped.astype(dtype)).astype(np.float64)
-    lost = _SMALLEST_NORMAL if dtype == np.float32 else 0.0
-    return np.where(clipped < _SMALLEST_NORMAL, np.maximum(lost, spacing / 2), spacing / 2)
-
-
 def _averages(desc: dml.AveragePooling | dml.AveragePooling1, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     source = inputs["InputTensor"]
     sizes = pooled_sizes(desc)["output_tensor"]
@@ -98,7 +81,7 @@ def _averages(desc: dml.AveragePooling | dml.AveragePooling1, inputs: Mapping[st
     count = np.zeros(sizes)
     with np.errstate(invalid="ignore"):
         for tap in _taps(desc, source):
-            numbers = np.where(tap.is_inside, _numbers(tap.values), 0.0)
+            numbers = np.where(tap.is_inside, arithmetic_values(tap.values), 0.0)
             total += numbers
             magnitudes += np.abs(numbers)
             count += tap.is_inside
@@ -110,13 +93,13 @@ def _averages(desc: dml.AveragePooling | dml.AveragePooling1, inputs: Mapping[st
         return {"OutputTensor": np.where(np.isnan(values), np.nan, values).astype(np.float16)}
     means = np.where(np.isfinite(magnitudes), magnitudes, 0.0) / count
     bound = means * max(2.0**-40, taps * 2.0**-47)
-    return {"OutputTensor": Bounded(values, _half_ulp(values, source.dtype) + bound)}
+    return {"OutputTensor": Bounded(values, half_ulp(values, source.dtype) + bound)}
 
 
 def _norms(desc: dml.LpPooling | dml.LpPooling1, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     source = inputs["InputTensor"]
     sizes = pooled_sizes(desc)["output_tensor"]
-    taps = [np.where(tap.is_inside, np.abs(_numbers(tap.values)), 0.0) for tap in _taps(desc, source)]
+    taps = [np.where(tap.is_inside, np.abs(arithmetic_values(tap.values)), 0.0) for tap in _taps(desc, source)]
     largest = np.zeros(sizes)
     for values in taps:
         largest = np.where(np.isnan(values) | np.isnan(largest), np.nan, np.maximum(values, largest))
@@ -125,7 +108,7 @@ def _norms(desc: dml.LpPooling | dml.LpPooling1, inputs: Mapping[str, Array]) ->
         norms = np.where(np.isfinite(largest) & (largest > 0), largest * total ** (1.0 / desc.p), largest)
     ulps = 1.02 if desc.p <= 2 else 2 * (3 + np.log(len(taps)) / desc.p)
     finite = np.where(np.isfinite(norms), norms, 0.0)
-    bound = ulps * _half_ulp(norms, source.dtype) + finite * len(taps) * 2.0**-47
+    bound = ulps * half_ulp(norms, source.dtype) + finite * len(taps) * 2.0**-47
     return {"OutputTensor": Bounded(norms, bound)}
 
 
@@ -141,8 +124,7 @@ for _name in ("LP_POOLING", "LP_POOLING1"):
 def average_pooling_grad(desc: dml.AveragePoolingGrad, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """Window by window: its share is added to the elements that it covers, in the longest float that NumPy has."""
     source, sizes = inputs["InputGradientTensor"], desc.output_gradient_tensor.sizes
-    with np.errstate(invalid="ignore"):  # of signaling NaN
-        numbers = _numbers(source).astype(np.longdouble)
+    numbers = arithmetic_values(source).astype(np.longdouble)
     total, magnitudes = np.zeros(sizes, np.longdouble), np.zeros(sizes, np.longdouble)
     for window in np.ndindex(*source.shape[2:]):
         covered = [slice(None), slice(None)]
@@ -161,7 +143,7 @@ def average_pooling_grad(desc: dml.AveragePoolingGrad, inputs: Mapping[str, Arra
             magnitudes[tuple(covered)] += np.abs(share)
     values, sums = total.astype(np.float64), magnitudes.astype(np.float64)
     known = np.where(np.isfinite(values), sums, 0.0)
-    return {"OutputGradientTensor": Bounded(values, 1.02 * _half_ulp(values, source.dtype) + known * 2.0**-39)}
+    return {"OutputGradientTensor": Bounded(values, 1.02 * half_ulp(values, source.dtype) + known * 2.0**-39)}
 
 
 def _inside(first: int, taps: int, apart: int, size: int) -> range:
@@ -175,7 +157,7 @@ def max_pooling_grad(desc: dml.MaxPoolingGrad, inputs: Mapping[str, Array]) -> M
     """Window by window: its elements are put in order, and its gradient is added to the first of the largest ones."""
     source, gradients = inputs["InputTensor"], inputs["InputGradientTensor"]
     with np.errstate(invalid="ignore"):  # of signaling NaN
-        numbers, values = _numbers(gradients).astype(np.longdouble), source.astype(np.float64)
+        numbers, values = arithmetic_values(gradients).astype(np.longdouble), source.astype(np.float64)
     total, magnitudes = np.zeros(source.shape, np.longdouble), np.zeros(source.shape, np.longdouble)
     count = np.zeros(source.shape)
     axes = list(zip(desc.strides, desc.start_padding, desc.window_size, desc.dilations, source.shape[2:], strict=True))
@@ -197,7 +179,7 @@ def max_pooling_grad(desc: dml.MaxPoolingGrad, inputs: Mapping[str, Array]) -> M
         count[at] += 1
     found, sums = total.astype(np.float64), magnitudes.astype(np.float64)
     bound = np.where(np.isfinite(found), sums, 0.0) * np.maximum(2.0**-40, count * 2.0**-47)
-    return {"OutputGradientTensor": Bounded(found, 1.02 * _half_ulp(found, gradients.dtype) + bound)}
+    return {"OutputGradientTensor": Bounded(found, 1.02 * half_ulp(found, gradients.dtype) + bound)}
 
 
 @reference("MAX_UNPOOLING")
@@ -235,14 +217,14 @@ def local_response_normalization(
 ) -> Mapping[str, Expected]:
     """Element by element along the axes of the neighbours."""
     source = inputs["InputTensor"]
-    total = _sums_around(desc, _numbers(source) ** 2)
+    total = _sums_around(desc, arithmetic_values(source) ** 2)
     factor = float(np.float32(desc.alpha) / np.float32(desc.local_size))
     with np.errstate(over="ignore", invalid="ignore"):
         base = _overflowed(float(np.float32(desc.bias)) + factor * _overflowed(total))
-        values = _numbers(source) / _overflowed(base ** float(np.float32(desc.beta)))
-    bound = 2 * (3 + 4 * abs(desc.beta)) * _half_ulp(values, np.dtype(np.float32))
+        values = arithmetic_values(source) / _overflowed(base ** float(np.float32(desc.beta)))
+    bound = 2 * (3 + 4 * abs(desc.beta)) * half_ulp(values, np.dtype(np.float32))
     if source.dtype == np.float16:
-        bound = bound + _half_ulp(values, source.dtype)
+        bound = bound + half_ulp(values, source.dtype)
     return {"OutputTensor": Bounded(values, bound)}
 
 
@@ -251,7 +233,7 @@ def local_response_normalization_grad(
     desc: dml.LocalResponseNormalizationGrad, inputs: Mapping[str, Array]
 ) -> Mapping[str, Expected]:
     """Each element's term is added to all elements around it."""
-    x, gradients = _numbers(inputs["InputTensor"]), _numbers(inputs["InputGradientTensor"])
+    x, gradients = arithmetic_values(inputs["InputTensor"]), arithmetic_values(inputs["InputGradientTensor"])
     factor, beta = float(np.float32(desc.alpha) / np.float32(desc.local_size)), float(np.float32(desc.beta))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         base = _overflowed(float(np.float32(desc.bias)) + factor * _overflowed(_sums_around(desc, x**2)))
@@ -269,4 +251,4 @@ def local_response_normalization_grad(
         values = share - x * total
         sums = (np.abs(share) + np.abs(x) * magnitudes) * (12 + 3 * abs(beta)) * 2.0**-24
         bound = np.where(np.isfinite(values), sums + (1 + np.abs(x)) * denormal, 0.0) + _SMALLEST_NORMAL
-    return {"OutputGradientTensor": Bounded(values, bound + _half_ulp(values, inputs["InputTensor"].dtype))}
+    return {"OutputGradientTensor": Bounded(values, bound + half_ulp(values, inputs["InputTensor"].dtype))}

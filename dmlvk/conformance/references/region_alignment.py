@@ -13,6 +13,7 @@ import numpy.typing as npt
 import dmlvk as dml
 from dmlvk.conformance.references.bounded import Bounded, Expected
 from dmlvk.conformance.references.registry import reference
+from dmlvk.conformance.references.rounding import arithmetic_values, half_ulp
 from dmlvk.operators.members import ReduceFunction
 from dmlvk.operators.resampling import InterpolationMode
 
@@ -21,7 +22,6 @@ Float64Array = npt.NDArray[np.float64]
 
 Alignment: TypeAlias = dml.RoiAlign | dml.RoiAlign1 | dml.RoiAlignGrad
 
-_TINY = float(np.finfo(np.float32).tiny)
 _LEAST_FRACTION = 2.0**-24
 _MOST_SAMPLES = 2**24
 
@@ -30,26 +30,8 @@ def flushed(values: Any) -> Any:
     """As float32, denormals as zeros."""
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         singles = np.asarray(values).astype(np.float32)
-    flat: Any = np.where(np.abs(singles) < np.float32(_TINY), np.float32(0), singles)
+    flat: Any = np.where(np.abs(singles) < np.finfo(np.float32).tiny, np.float32(0), singles)
     return flat[()]
-
-
-def numbers_of(values: Array) -> Float64Array:
-    """As float64, FLOAT32 denormals as zeros."""
-    with np.errstate(invalid="ignore"):
-        numbers = values.astype(np.float64)
-    least = _TINY if values.dtype == np.float32 else 0.0
-    flushed_numbers: Float64Array = np.where(np.abs(numbers) < least, 0.0, numbers)
-    return flushed_numbers
-
-
-def half_ulp(values: Float64Array, dtype: np.dtype[Any]) -> Float64Array:
-    """Half a unit in the last place of each value; FLOAT32 results below the smallest normal number are zeros."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        finite = np.minimum(np.abs(np.nan_to_num(values)), float(np.finfo(dtype).max))
-        ulps = np.spacing(finite.astype(dtype)).astype(np.float64) / 2
-    found: Float64Array = np.maximum(ulps, _TINY if dtype == np.float32 else 0.0)
-    return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,7 +185,7 @@ def _roi_align(desc: dml.RoiAlign | dml.RoiAlign1, inputs: Mapping[str, Array]) 
     regions = inputs["ROITensor"].reshape(-1, 4)
     batches = inputs["BatchIndicesTensor"].reshape(-1)
     output = _Output(desc, source.dtype)
-    images = source.astype(np.float32) if output.is_exact else numbers_of(source)
+    images = source.astype(np.float32) if output.is_exact else arithmetic_values(source)
     for number, (region, batch) in enumerate(zip(regions, batches.tolist(), strict=True)):
         rows, columns = region_axes(desc, region, source.shape, output.values.shape)
         for y, x in np.ndindex(*output.values.shape[2:]):

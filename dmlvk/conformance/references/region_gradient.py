@@ -13,12 +13,11 @@ from dmlvk.conformance.references.bounded import Bounded, Expected
 from dmlvk.conformance.references.region_alignment import (
     AxisSamples,
     flushed,
-    half_ulp,
-    numbers_of,
     region_axes,
     sampled,
 )
 from dmlvk.conformance.references.registry import reference
+from dmlvk.conformance.references.rounding import arithmetic_values, half_ulp
 from dmlvk.operators.members import ReduceFunction
 from dmlvk.operators.resampling import InterpolationMode
 
@@ -131,12 +130,12 @@ def _add_slopes(
 
 @reference("ROI_ALIGN_GRAD")
 def roi_align_grad(desc: dml.RoiAlignGrad, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
-    gradients = numbers_of(inputs["InputGradientTensor"])
+    gradients = arithmetic_values(inputs["InputGradientTensor"])
     regions, batches = inputs["ROITensor"].reshape(-1, 4), inputs["BatchIndicesTensor"].reshape(-1).tolist()
     source = inputs.get("InputTensor")
     (image_tensor, *_) = (tensor for tensor in (desc.input_tensor, desc.output_gradient_tensor) if tensor is not None)
     image_sizes = tuple(image_tensor.sizes)
-    images = np.zeros(image_sizes) if source is None else numbers_of(source)
+    images = np.zeros(image_sizes) if source is None else arithmetic_values(source)
     of_images, of_regions = _Total(image_sizes), _Total((len(regions), 4))
     is_linear = desc.interpolation_mode == InterpolationMode.LINEAR
     for number, (region, batch) in enumerate(zip(regions, batches, strict=True)):

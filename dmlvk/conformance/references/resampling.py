@@ -11,6 +11,7 @@ import numpy.typing as npt
 import dmlvk as dml
 from dmlvk.conformance.references.bounded import Bounded, Expected
 from dmlvk.conformance.references.registry import reference
+from dmlvk.conformance.references.rounding import arithmetic_values
 from dmlvk.operators.members import AxisDirection
 from dmlvk.operators.resampling import InterpolationMode, Resampled, ResampledGradient, Resampling, resamplings
 
@@ -84,9 +85,7 @@ def _resampled(desc: Resampled | dml.Upsample2d, inputs: Mapping[str, Array]) ->
     source = inputs["InputTensor"]
     if desc.interpolation_mode == InterpolationMode.NEAREST_NEIGHBOR:
         return {"OutputTensor": _nearest(desc, source)}
-    values = source.astype(np.float64)
-    if source.dtype == np.float32:
-        values = np.where(np.abs(values) < _SMALLEST_NORMAL, 0.0, values)
+    values = arithmetic_values(source)
     magnitudes = np.where(np.isfinite(values), np.abs(values), 0.0)
     steps = 4
     for axis in reversed(range(source.ndim)):
@@ -113,9 +112,7 @@ def _choices(desc: dml.OperatorDesc, how: Resampling, size: int, extent: int) ->
 def _resampled_gradient(desc: ResampledGradient, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """The weights' matrices, transposed."""
     source = inputs["InputGradientTensor"]
-    values = source.astype(np.float64)
-    if source.dtype == np.float32:
-        values = np.where(np.abs(values) < _SMALLEST_NORMAL, 0.0, values)
+    values = arithmetic_values(source)
     magnitudes = np.where(np.isfinite(values), np.abs(values), 0.0)
     is_linear = desc.interpolation_mode == InterpolationMode.LINEAR
     count, axes = 1.0, 0

@@ -63,6 +63,16 @@ def arithmetic_values(values: npt.NDArray[Any]) -> Float64Array:
     return np.where(np.abs(numbers) < 2.0**-126, np.copysign(0.0, numbers), numbers)
 
 
+def half_ulp(values: Float64Array, dtype: np.dtype[Any]) -> Float64Array:
+    """Half a unit in the last place of each value; FLOAT32 results below the smallest normal number are zeros."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        clipped = np.minimum(np.abs(np.nan_to_num(values)), float(np.finfo(dtype).max))
+        # Rounded down, so that the place of a value just below a power of two is not taken for the next one's.
+        spacing = np.spacing(clipped.astype(dtype)).astype(np.float64)
+    lost = 2.0**-126 if dtype == np.float32 else 0.0
+    return np.where(clipped < 2.0**-126, np.maximum(lost, spacing / 2), spacing / 2)
+
+
 def arithmetic_value(value: Any) -> float:
     """A float32 as arithmetic takes it: a denormal is a zero of its sign."""
     number = float(value)
