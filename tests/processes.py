@@ -1,11 +1,12 @@
-"""Python in processes of its own."""
+"""Python in processes of its own, and work in threads."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,3 +24,12 @@ def python(
     program = [sys.executable, *arguments]
     merged = {**os.environ, **(env or {})}
     return subprocess.run(program, env=merged, timeout=timeout, capture_output=True, text=True, check=False, **more)
+
+
+def in_threads(work: Callable[[Any], object], items: Iterable[Any]) -> None:
+    """Does work for each item in a thread of its own, all at once, and waits for them."""
+    threads = [threading.Thread(target=work, args=(item,)) for item in items]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

@@ -12,7 +12,6 @@ import contextlib
 import os
 import queue
 import shutil
-import sys
 import tempfile
 import threading
 import time
@@ -27,6 +26,7 @@ import numpy.typing as npt
 import dmlvk as dml
 from dmlvk.conformance.workers import keep_freed_memory
 from dmlvk.operators import OperatorDesc
+from dmlvk.support.processes import is_running
 
 Array = npt.NDArray[Any]
 
@@ -94,20 +94,8 @@ def _remove_leftovers(base: Path) -> None:
         with contextlib.suppress(OSError, ValueError):
             process = int(path.name.removeprefix(_PREFIX).split("-")[0])
             newest = max(file.stat().st_mtime for file in (path, *path.iterdir()))
-            if time.time() - newest > 3600 and not _is_alive(process):
+            if time.time() - newest > 3600 and not is_running(process):
                 shutil.rmtree(path, ignore_errors=True)
-
-
-def _is_alive(process: int) -> bool:
-    if sys.platform == "win32":  # asking would end it
-        return True
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def results_in(slot: Path, data_type: dml.DataType, count: int, *, writable: bool = False) -> Array:

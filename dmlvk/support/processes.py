@@ -1,4 +1,4 @@
-"""Lets the Python processes that this one starts run what dmlvk has for their start."""
+"""Other processes: whether one runs, and what those of Python that this one starts run at their start."""
 
 from __future__ import annotations
 
@@ -28,3 +28,16 @@ def startup_module() -> ModuleType:
     """``_dmlvk_startup``: a wheel puts it beside the packages, a checkout has it in its folder alone."""
     is_beside = importlib.util.find_spec("_dmlvk_startup") is not None
     return importlib.import_module("_dmlvk_startup" if is_beside else "dmlvk.onnxruntime.startup._dmlvk_startup")
+
+
+def is_running(process: int) -> bool:
+    """Whether there is a process of this number, as far as can be told: on Windows asking would end it."""
+    if sys.platform == "win32":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # it is somebody else's
+    return True

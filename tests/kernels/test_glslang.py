@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from dmlvk.kernels.library.sources import SourceTree
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.spirv import cooperative_types
 from scripts.shader_tools.project import SHADERS
+from tests.processes import in_threads
 
 from .conftest import SHADER
 
@@ -134,11 +134,7 @@ def test_threads_have_a_process_each_and_do_not_mix_their_answers(many: str, sha
     def work(choice: int) -> None:
         found.extend(compile_sample(many, shaders, choice) == expected[choice] for _ in range(5))
 
-    threads = [threading.Thread(target=work, args=(choice,)) for choice in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, range(8))
     assert found == [True] * 40
 
 

@@ -7,7 +7,6 @@ import linecache
 import random
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ import dmlvk as dml
 from dmlvk.language import Conversation, LanguageModel, Sampling
 from tests.effort import IS_QUICK, TAKES_TURNS
 from tests.language.small_llama import write_folder
+from tests.processes import in_threads
 
 ROUNDS = 2 if IS_QUICK else 6 if TAKES_TURNS else 20
 
@@ -90,11 +90,7 @@ def test_texts_in_threads_are_what_they_are_alone(model: LanguageModel, seed: in
     def run(place: int) -> None:
         together[place] = list(works[place](model))
 
-    threads = [threading.Thread(target=run, args=(place,)) for place in range(len(works))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(run, range(len(works)))
     assert together == alone
 
 
@@ -117,11 +113,7 @@ def test_threads_that_share_one_stream_get_each_token_once(model: LanguageModel)
         for token in stream:
             tokens.append(token)
 
-    threads = [threading.Thread(target=run) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(lambda _: run(), range(3))
     assert sorted(tokens) == sorted(alone)
 
 

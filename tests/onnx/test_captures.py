@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import sys
-import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +17,7 @@ from onnx import TensorProto, helper
 import dmlvk as dml
 import dmlvk.onnx as ort
 from tests.onnx.models import model, parsed, two_branches
+from tests.processes import in_threads
 
 _RUNS = 5
 
@@ -276,9 +276,5 @@ def test_threads_that_share_a_session_get_their_own_results(device: dml.Device) 
             if [a.tobytes() for a in session.run(None, {"x": x})] != wanted[seed]:
                 wrong.append(seed)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in wanted]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, wanted)
     assert not wrong

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from dmlvk.onnxruntime import PROVIDER
+from tests.onnx import models
 
 WIDTH = 48
 
-WEIGHTS = [
-    numpy_helper.from_array(np.random.default_rng(n).normal(0, WIDTH**-0.5, (WIDTH, WIDTH)).astype(np.float32), f"w{n}")
-    for n in range(2)
-]
+WEIGHTS = {
+    f"w{n}": np.random.default_rng(n).normal(0, WIDTH**-0.5, (WIDTH, WIDTH)).astype(np.float32) for n in range(2)
+}
 
 BOTH = [PROVIDER, "CPUExecutionProvider"]
 
@@ -53,23 +53,19 @@ def inputs(batch: int, seed: int = 0) -> dict[str, Any]:
 
 
 def model_of(
-    nodes: Sequence[onnx.NodeProto], inputs: dict[str, Any], outputs: Sequence[str], version: int = 17, **options: Any
+    nodes: Sequence[onnx.NodeProto],
+    inputs: dict[str, Any],
+    outputs: Sequence[str],
+    functions: Sequence[onnx.FunctionProto] = (),
 ) -> onnx.ModelProto:
     """A model with FLOAT inputs of these shapes, INT64 ones where a shape is in a set."""
-    given = []
-    for name, shape in inputs.items():
-        element = TensorProto.INT64 if isinstance(shape, frozenset) else TensorProto.FLOAT
-        given.append(helper.make_tensor_value_info(name, element, list(shape)))
-    used = {name for node in nodes for name in node.input} | set(options.pop("used", ()))
-    graph = helper.make_graph(
-        nodes,
-        "model",
-        given,
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
-        [weight for weight in WEIGHTS if weight.name in used],
-    )
-    opsets = [helper.make_opsetid("", version), *options.pop("opsets", ())]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=9, **options)
+    elements = {
+        name: TensorProto.INT64 if isinstance(shape, frozenset) else TensorProto.FLOAT for name, shape in inputs.items()
+    }
+    kinds = {name: (elements[name], list(shape)) for name, shape in inputs.items()}
+    made = models.model(nodes, kinds, dict.fromkeys(outputs, TensorProto.FLOAT), WEIGHTS)
+    made.functions.extend(functions)
+    return made
 
 
 def chain(batch: int | str = "batch") -> onnx.ModelProto:

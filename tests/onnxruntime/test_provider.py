@@ -6,7 +6,6 @@ import copy
 import json
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from dmlvk.onnxruntime import PROVIDER, parts
 from dmlvk.support.mapped_files import file_of
 from tests.onnx.models import parsed
 from tests.onnxruntime.models import BOTH, WIDTH, alone, chain, inputs, model_of, parts_of, session_of
-from tests.processes import python
+from tests.processes import in_threads, python
 
 
 def test_every_usable_device_is_a_gpu_with_its_names() -> None:
@@ -112,8 +111,6 @@ def test_functions_sequences_loops_and_texts_run() -> None:
         ),
         {"x": ["batch", WIDTH], "k": frozenset()},
         ["y"],
-        used=["w0"],
-        opsets=[helper.make_opsetid("local", 1)],
         functions=[twice],
     )
     session = session_of(model)
@@ -161,11 +158,7 @@ def test_runs_in_several_threads_give_what_they_give_alone() -> None:
     def work(number: int) -> None:
         found[number] = {session.run(None, given[number])[0].tobytes() for _ in range(10)}
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, range(6))
     assert found == {number: {wanted[number]} for number in range(6)}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import pickle
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 
 from dmlvk.arrays import result_memory
 from dmlvk.arrays.tensor_bytes import copied
+from tests.processes import in_threads
 
 COUNT = result_memory.LEAST_BYTES // 4
 FLOAT32 = np.dtype(np.float32)
@@ -108,9 +108,5 @@ def test_threads_never_share_what_is_in_use() -> None:
             if not (own[:: COUNT // 16] == 100 * number + turn).all() or not (beside == own)[:: COUNT // 16].all():
                 wrong.append(number)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, range(4))
     assert wrong == []

@@ -6,12 +6,12 @@ Several processes may use a store at the same time: a file comes into being in o
 from __future__ import annotations
 
 import contextlib
-import os
 import zlib
 from collections.abc import Collection
 from pathlib import Path
 
 from dmlvk.support.caches import UNFINISHED, keep_contents, kept_contents
+from dmlvk.support.processes import is_running
 
 KEPT_BYTES = 256 * 2**20
 """What modules that nobody needs at the moment may take; they serve again when a change is taken back."""
@@ -90,15 +90,5 @@ def remove_unfinished(directory: Path) -> None:
     """Deletes the files of processes that were killed while they wrote."""
     for path in _files(directory, f".*{UNFINISHED}"):
         with contextlib.suppress(OSError, ValueError, IndexError):
-            if not _is_running(int(path.name.split(".")[-3])):
+            if not is_running(int(path.name.split(".")[-3])):
                 path.unlink()
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True  # it is somebody else's
-    return True
