@@ -386,18 +386,8 @@ class _ExtraFacts:
         if version < loader.API_VERSION_1_1:
             return _feature_names(self._instance.features(self._handle))
         core = vk.PhysicalDeviceFeatures2()
-        is_of_1_2 = version >= loader.API_VERSION_1_2
-        known: list[tuple[type[vk.Extensible], str, bool]] = [
-            (vk.PhysicalDevice16BitStorageFeatures, "VK_KHR_16bit_storage", True),
-            (vk.PhysicalDevice8BitStorageFeatures, "VK_KHR_8bit_storage", is_of_1_2),
-            (vk.PhysicalDeviceShaderFloat16Int8Features, "VK_KHR_shader_float16_int8", is_of_1_2),
-            # Vulkan 1.3's shaders need not name these, but Kompute's.
-            (vk.PhysicalDeviceShaderIntegerDotProductFeatures, "VK_KHR_shader_integer_dot_product", False),
-            (vk.PhysicalDeviceVulkanMemoryModelFeatures, "VK_KHR_vulkan_memory_model", False),
-            (vk.PhysicalDeviceCooperativeMatrixFeatures, "VK_KHR_cooperative_matrix", False),
-            (vk.PhysicalDeviceShaderBfloat16Features, "VK_KHR_shader_bfloat16", False),
-        ]
-        optional = [structure() for structure, name, is_core in known if is_core or name in extensions]
+        known = vk.FEATURES.items()
+        optional = [made() for name, (since, made) in known if name in extensions or (since and version >= since)]
         self._instance.fill("vkGetPhysicalDeviceFeatures2", self._handle, core, *optional)
         members = [(structure, field[0]) for structure in optional for field in type(structure)._fields_]
         return _feature_names(core.features) + tuple(name for structure, name in members if getattr(structure, name))

@@ -369,57 +369,43 @@ class PhysicalDeviceFloatControlsProperties(Extensible):
     ]
 
 
-class PhysicalDevice16BitStorageFeatures(Extensible):
-    """VkPhysicalDevice16BitStorageFeatures (Vulkan 1.1)."""
-
-    structure_type = 1000083000
-    _fields_ = [
-        *_members(c_uint32, "storageBuffer16BitAccess uniformAndStorageBuffer16BitAccess"),
-        *_members(c_uint32, "storagePushConstant16 storageInputOutput16"),
-    ]
+def _features(structure_type: int, names: str) -> type[Extensible]:
+    """A structure of features of an extension: a boolean each."""
+    return type("Features", (Extensible,), {"structure_type": structure_type, "_fields_": _members(c_uint32, names)})
 
 
-class PhysicalDevice8BitStorageFeatures(Extensible):
-    """VkPhysicalDevice8BitStorageFeatures (Vulkan 1.2 or VK_KHR_8bit_storage)."""
-
-    structure_type = 1000177000
-    _fields_ = _members(c_uint32, "storageBuffer8BitAccess uniformAndStorageBuffer8BitAccess storagePushConstant8")
-
-
-class PhysicalDeviceShaderFloat16Int8Features(Extensible):
-    """VkPhysicalDeviceShaderFloat16Int8Features (Vulkan 1.2 or VK_KHR_shader_float16_int8)."""
-
-    structure_type = 1000082000
-    _fields_ = _members(c_uint32, "shaderFloat16 shaderInt8")
-
-
-class PhysicalDeviceShaderIntegerDotProductFeatures(Extensible):
-    """VkPhysicalDeviceShaderIntegerDotProductFeatures (Vulkan 1.3 or VK_KHR_shader_integer_dot_product)."""
-
-    structure_type = 1000280000
-    _fields_ = _members(c_uint32, "shaderIntegerDotProduct")
-
-
-class PhysicalDeviceVulkanMemoryModelFeatures(Extensible):
-    """VkPhysicalDeviceVulkanMemoryModelFeatures (Vulkan 1.2 or VK_KHR_vulkan_memory_model)."""
-
-    structure_type = 1000211000
-    _fields_ = [
-        *_members(c_uint32, "vulkanMemoryModel vulkanMemoryModelDeviceScope"),
-        *_members(c_uint32, "vulkanMemoryModelAvailabilityVisibilityChains"),
-    ]
-
-
-class PhysicalDeviceCooperativeMatrixFeatures(Extensible):
-    structure_type = 1000506000
-    _fields_ = _members(c_uint32, "cooperativeMatrix cooperativeMatrixRobustBufferAccess")
-
-
-class PhysicalDeviceShaderBfloat16Features(Extensible):
-    """VkPhysicalDeviceShaderBfloat16FeaturesKHR (VK_KHR_shader_bfloat16)."""
-
-    structure_type = 1000141000
-    _fields_ = _members(c_uint32, "shaderBFloat16Type shaderBFloat16DotProduct shaderBFloat16CooperativeMatrix")
+FEATURES: dict[str, tuple[int | None, type[Extensible]]] = {
+    "VK_KHR_16bit_storage": (
+        1 << 22 | 1 << 12,
+        _features(
+            1000083000,
+            "storageBuffer16BitAccess uniformAndStorageBuffer16BitAccess storagePushConstant16 storageInputOutput16",
+        ),
+    ),
+    "VK_KHR_8bit_storage": (
+        1 << 22 | 2 << 12,
+        _features(1000177000, "storageBuffer8BitAccess uniformAndStorageBuffer8BitAccess storagePushConstant8"),
+    ),
+    "VK_KHR_shader_float16_int8": (1 << 22 | 2 << 12, _features(1000082000, "shaderFloat16 shaderInt8")),
+    # Vulkan 1.3's shaders need not name these, but Kompute's.
+    "VK_KHR_shader_integer_dot_product": (None, _features(1000280000, "shaderIntegerDotProduct")),
+    "VK_KHR_vulkan_memory_model": (
+        None,
+        _features(
+            1000211000,
+            "vulkanMemoryModel vulkanMemoryModelDeviceScope vulkanMemoryModelAvailabilityVisibilityChains",
+        ),
+    ),
+    "VK_KHR_cooperative_matrix": (
+        None,
+        _features(1000506000, "cooperativeMatrix cooperativeMatrixRobustBufferAccess"),
+    ),
+    "VK_KHR_shader_bfloat16": (
+        None,
+        _features(1000141000, "shaderBFloat16Type shaderBFloat16DotProduct shaderBFloat16CooperativeMatrix"),
+    ),
+}
+"""By extension: the version of Vulkan from which on it need not be named, and its structure."""
 
 
 class CooperativeMatrixProperties(Extensible):

@@ -202,7 +202,7 @@ def _with_nan(context: Context, made: Expression, *operands: Any) -> Expression:
     return made
 
 
-@lowers("clamp.default", "clamp.Tensor")
+@lowers("clamp.default", "clamp.Tensor", "clamp_min.default", "clamp_min.Tensor")
 def clamp(context: Context, x: Expression, min: Any = None, max: Any = None) -> Expression:
     """Between two bounds; NaN stays, and a bound that is one makes one."""
     made = context.tensor(x)
@@ -218,12 +218,6 @@ def clamp(context: Context, x: Expression, min: Any = None, max: Any = None) -> 
 @lowers("hardtanh.default")
 def hardtanh(context: Context, x: Expression, min_val: Any = -1, max_val: Any = 1) -> Expression:
     return clamp(context, x, context.stored(min_val), context.stored(max_val))
-
-
-@lowers("clamp_min.default", "clamp_min.Tensor")
-def clamp_min(context: Context, x: Expression, min: Any) -> Expression:
-    """At least so much."""
-    return clamp(context, x, min)
 
 
 @lowers("clamp_max.default", "clamp_max.Tensor")
@@ -273,22 +267,12 @@ def _is_float(x: Expression) -> bool:
     return x.data_type in (DataType.FLOAT32, DataType.FLOAT16)
 
 
-@lowers("logical_and.default")
-def logical_and(context: Context, a: Expression, b: Expression) -> Expression:
-    """Both are not 0."""
-    return F.logical_and(context.truth(a), context.truth(b))
+def _logical(function: Callable[[Expression, Expression], Expression], context: Context, a: Any, b: Any) -> Expression:
+    return function(context.truth(a), context.truth(b))
 
 
-@lowers("logical_or.default")
-def logical_or(context: Context, a: Expression, b: Expression) -> Expression:
-    """One is not 0."""
-    return F.logical_or(context.truth(a), context.truth(b))
-
-
-@lowers("logical_xor.default")
-def logical_xor(context: Context, a: Expression, b: Expression) -> Expression:
-    """Just one is not 0."""
-    return F.logical_xor(context.truth(a), context.truth(b))
+for _name, _logic in {"and": F.logical_and, "or": F.logical_or, "xor": F.logical_xor}.items():
+    lowers(f"logical_{_name}.default")(functools.partial(_logical, _logic))
 
 
 @lowers("logical_not.default")
