@@ -284,3 +284,14 @@ def test_a_slice_backwards_without_an_end_goes_to_the_first_element(
     theirs = models.onnx_runtime(model)
     (found,) = ort.InferenceSession(model, device=any_device).run(None, feed)
     np.testing.assert_array_equal(found, theirs.run(None, feed)[0])
+
+
+@pytest.mark.parametrize(
+    "nodes", ["y = LayerNormalization (x, x)", "y = HardSwish (x)", "y = Swish (x)", "y = RMSNormalization (x, x)"]
+)
+def test_a_type_that_an_operator_lacks_is_refused_as_by_onnx_runtime(nodes: str, device: dml.Device) -> None:
+    """What defines it by others, or evaluates it, would compute something of whole numbers."""
+    x = np.array([[2, 1, 4]])
+    session = ort.InferenceSession(models.model(nodes, {"x": x}, ["y"], opset=24), device=device)
+    with pytest.raises(dml.ModelFileError, match="cannot be computed"):
+        session.run(None, {"x": x})

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 from dmlvk.errors import DmlError, ModelFileError
 from dmlvk.onnx.host.evaluation import OWN, REFERENCE, RUNTIME, computed, reference, runtime
 from dmlvk.onnx.host.evaluation.call import NotComputed, function_of
-from dmlvk.onnx.model.expansion import body_of
+from dmlvk.onnx.model.expansion import body_of, takes
 from dmlvk.onnx.model.inference import INVALID, Inferred, NotInferred, inferred
 from dmlvk.onnx.model.limits import DEFAULT_LIMITS, Limits, check_claims
 from dmlvk.onnx.model.loading import Step
@@ -96,6 +96,8 @@ def _evaluated(
         try:
             if program == RUNTIME:
                 return runtime.computed(step, values, opsets, is_narrow), program
+            if not takes(step, inputs):
+                raise NotComputed("its operator has no such types")
             return reference.computed(step, values, opsets), program
         except NotComputed as reason:
             reasons.append(f"{_NAMES[program]}: {reason}")

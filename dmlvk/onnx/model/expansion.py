@@ -67,6 +67,8 @@ def _body(
         return None
     schema: Any = step.schema
     version = max(opsets.get(step.domain, 1), schema.since_version)
+    if not takes(step, inputs):
+        return None  # it would compute something of any type
     try:
         if schema.has_function:
             function: onnx.FunctionProto = schema.function_body
@@ -83,6 +85,16 @@ def _body(
         return None
     except (RuntimeError, ValueError, TypeError, DecodeError, onnx.defs.SchemaError):
         return None
+
+
+def takes(step: Step, inputs: Sequence[Value | onnx.TypeProto | None]) -> bool:
+    """Whether a node's operator has the element types of these inputs, as far as they are known."""
+    schema: Any = step.schema
+    elements = [_type_of(value).tensor_type.elem_type for value in inputs]
+    return schema is None or all(
+        not element or f"tensor({onnx.TensorProto.DataType.Name(element).lower()})" in parameter.types
+        for parameter, element in zip(schema.inputs, elements, strict=False)
+    )
 
 
 def _type_of(value: Value | onnx.TypeProto | None) -> onnx.TypeProto:
