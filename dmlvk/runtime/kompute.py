@@ -34,7 +34,7 @@ from dmlvk.runtime.engine_memory import EngineMemory, Fill
 from dmlvk.runtime.forked import keep_for_ever
 from dmlvk.runtime.guard import Guard, raise_messages
 from dmlvk.runtime.kompute_library import drivers_of_parent, kompute, open_engines
-from dmlvk.runtime.launch_numbers import LaunchNumbers, Offsets
+from dmlvk.runtime.launch_numbers import LaunchNumbers, Room
 from dmlvk.runtime.pipelines import Pipelines
 from dmlvk.runtime.prepared_launches import Elsewhere, Numbers, PreparedLaunches
 from dmlvk.runtime.recorder import Recorder
@@ -220,14 +220,14 @@ class Engine(EngineMemory):
                 allocation.host_bytes  # noqa: B018 - which the copies are recorded for
             if self._numbers is None:
                 return self._recorded(launches, upload, download, chain, timestamps)
-            dynamic_launches, offsets = self._numbers.dynamic(launches)
+            dynamic_launches, room = self._numbers.dynamic(launches)
             try:
-                self._show_numbers(offsets)
+                self._show_numbers(room)
                 recording = self._recorded(dynamic_launches, upload, download, chain, timestamps)
             except BaseException:
-                self._numbers.give_back(offsets)
+                self._numbers.give_back(room)
                 raise
-            self._numbers.give_back_with(recording, offsets)
+            self._numbers.give_back_with(recording, room)
             return recording
 
     def _recorded(
@@ -243,12 +243,12 @@ class Engine(EngineMemory):
         self._recordings.add(recording)
         return recording
 
-    def _show_numbers(self, offsets: Offsets) -> None:
+    def _show_numbers(self, room: Room | None) -> None:
         """Brings numbers that were written to the device, which launches are to read."""
-        if offsets and self._needs_staging:
-            # Other recordings read other words of these buffers, which are copied, too.
+        if room is not None and self._needs_staging:
+            # Other recordings read other words of this buffer, which are copied, too.
             self.submissions.finish_all(list(self._running))
-            self._upload(list(dict.fromkeys(buffer for buffer, _ in offsets)))
+            self._upload([room.buffer])
 
     def prepare(self, launches: Sequence[Launch], are_open: Sequence[bool]) -> PreparedLaunches:
         """Finds out what is the same in all recordings of launches that have other numbers each time.
@@ -261,7 +261,7 @@ class Engine(EngineMemory):
             prepared = PreparedLaunches(
                 self._recorder(), self._numbers, launches, are_open, tuple(self._shared.values())
             )
-            self._show_numbers(prepared.fixed_offsets)
+            self._show_numbers(prepared.room)
             self._prepared.add(prepared)
             return prepared
 
@@ -274,19 +274,20 @@ class Engine(EngineMemory):
             elsewhere: what open launches bind, where that is not the same in all recordings.
         """
         with self.afterwards, self.lock, Guard(self, "recording"):
-            offsets = prepared.offsets()
+            room = None if self._numbers is None else self._numbers.room(prepared.words)
+            has_room = self._numbers is not None and (room is not None or not prepared.words)
             # Kompute as it is may have barriers that name what was bound first.
-            if offsets is None or self._numbers is None or (elsewhere and not self._has_barriers):
-                if offsets and self._numbers is not None:
-                    self._numbers.give_back(offsets)
+            if self._numbers is None or not has_room or (elsewhere and not self._has_barriers):
+                if self._numbers is not None:
+                    self._numbers.give_back(room)
                 return self.record(prepared.launches(numbers, elsewhere))
             try:
-                recording = prepared.recording(numbers, offsets, elsewhere or {})
-                self._show_numbers(offsets)
+                recording = prepared.recording(numbers, room, elsewhere or {})
+                self._show_numbers(room)
             except BaseException:
-                self._numbers.give_back(offsets)
+                self._numbers.give_back(room)
                 raise
-            self._numbers.give_back_with(recording, offsets)
+            self._numbers.give_back_with(recording, room)
             self._recordings.add(recording)
             return recording
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,12 +32,19 @@ MOST_NUMBERS = 128  # That a launch reads
 
 MOST_TIMES = 2  # That a shader is compiled for what was found to vary, before it is compiled for everything that may
 
-_SLOTS = 512  # Launches whose numbers a buffer holds
+_WORDS = 2**16  # Of a buffer; more for one recording that has more
+
+_FEWEST_WORDS = 2**4  # Of a room
 
 _MOST_SHADERS = 256  # About which is remembered what varies
 
-Offsets: TypeAlias = list[tuple[Allocation, int]]
-"""Where the numbers of a recording's launches stand: buffers, and offsets in words."""
+
+class Room(NamedTuple):
+    """Where the numbers of a recording's launches stand, one launch behind the other."""
+
+    buffer: Allocation
+    base: int  # the first word
+    words: int  # how many there are
 
 
 @dataclasses.dataclass
@@ -65,7 +72,8 @@ class LaunchNumbers:
         self._most_push_words = limits.max_push_constants_size // 4
         self._most_bindings = limits.max_per_stage_descriptor_storage_buffers
         self._buffers: list[Allocation] = []
-        self._free: Offsets = []
+        self._free: dict[int, list[Room]] = {}  # by words, powers of two
+        self._uncut: list[Room] = []  # what is left of buffers behind the rooms that were cut from them
         self._shaders: Recent[bytes, frozenset[int]] = Recent(_MOST_SHADERS)
         self._varying: Recent[object, Varying] = Recent(_MOST_SHADERS)
         self._asked: Recent[object, Varying] = Recent(_MOST_SHADERS)
@@ -76,33 +84,25 @@ class LaunchNumbers:
         """Where the numbers stand, which only kernels read."""
         return tuple(self._buffers)
 
-    def dynamic(self, launches: Sequence[Launch]) -> tuple[list[Launch], Offsets]:
-        """The launches of a recording, of which some read numbers from a buffer; and where these stand.
+    def dynamic(self, launches: Sequence[Launch]) -> tuple[list[Launch], Room | None]:
+        """The launches of a recording, of which some read numbers from a buffer; and where these stand, if there are.
 
         Where the device has no memory for numbers, launches read none.
         """
-        made: list[Launch] = []
-        offsets: Offsets = []
+        read = [self.varying(launch) for launch in launches]
+        room = self.room(words_of(read))
         try:
-            for launch in launches:
-                varying = self.varying(launch)
-                offset = None if varying is None else self.offset()
-                if varying is None or offset is None:
-                    made.append(launch)
-                    continue
-                offsets.append(offset)
-                made.append(with_numbers_at(launch, varying, offset))
+            return (list(launches) if room is None else placed(launches, read, room)), room
         except BaseException:
-            self.give_back(offsets)
+            self.give_back(room)
             raise
-        return made, offsets
 
     def varying(self, launch: Launch) -> Varying | None:
-        """What a launch reads from a buffer; ``None``: nothing."""
+        """What a launch reads from a buffer, from now on: others of its shader may read more; ``None``: nothing."""
         varying = self._asked_for(launch) if launch.varying else None
         if varying is None and self._finds_out:
             varying = self._varying_of(launch)
-        return varying
+        return None if varying is None else dataclasses.replace(varying)
 
     def _asked_for(self, launch: Launch) -> Varying | None:
         """A launch's shader that reads from a buffer what varies with sizes; ``None``: it cannot."""
@@ -156,41 +156,55 @@ class LaunchNumbers:
         varying.times += 1
         return True
 
-    def offset(self) -> tuple[Allocation, int] | None:
-        """Where a launch's numbers may stand; ``None``: the device has no memory for more."""
-        if not self._free:
+    def room(self, words: int) -> Room | None:
+        """Where so many numbers may stand; ``None``: there are none, or the device has no memory for more."""
+        if not words:
+            return None
+        size = max(_FEWEST_WORDS, 1 << (words - 1).bit_length())
+        if free := self._free.setdefault(size, []):
+            return free.pop()
+        place = next((n for n, uncut in enumerate(self._uncut) if uncut.words >= size), len(self._uncut))
+        if place == len(self._uncut):
             try:
-                buffer = self._allocate(_SLOTS * MOST_NUMBERS * 4)
+                buffer = self._allocate(max(_WORDS, size) * 4)
             except OutOfMemoryError:
                 return None
             self._buffers.append(buffer)
-            self._free.extend((buffer, MOST_NUMBERS * offset) for offset in reversed(range(_SLOTS)))
-        return self._free.pop()
+            self._uncut.append(Room(buffer, 0, max(_WORDS, size)))
+        buffer, base, left = self._uncut[place]
+        self._uncut[place] = Room(buffer, base + size, left - size)
+        return Room(buffer, base, size)
 
-    def give_back_with(self, owner: object, offsets: Offsets) -> None:
-        """Frees places when nobody has what launches with these numbers any more: a recording, say."""
-        if offsets:
+    def give_back_with(self, owner: object, room: Room | None) -> None:
+        """Frees a room when nobody has what launches with its numbers any more: a recording, say."""
+        if room is not None:
             # The finalizer may come in the middle of anything: it does nothing but add to a list.
-            weakref.finalize(owner, self._free.extend, offsets).atexit = False
+            weakref.finalize(owner, self._free[room.words].append, room).atexit = False
 
-    def give_back(self, offsets: Offsets) -> None:
-        """Frees places that no recording has."""
-        self._free.extend(offsets)
+    def give_back(self, room: Room | None) -> None:
+        """Frees a room that no recording has."""
+        if room is not None:
+            self._free[room.words].append(room)
 
 
-def with_numbers_at(launch: Launch, varying: Varying, offset: tuple[Allocation, int]) -> Launch:
-    """A launch that reads its numbers at a place, into which they are written.
+def words_of(read: Sequence[Varying | None]) -> int:
+    """How many numbers launches read together."""
+    return sum(len(varying.dynamic) for varying in read if varying is not None)
 
-    Args:
-        offset: the buffer, and the place in words.
-    """
-    buffer, base = offset
-    dynamic = sorted(varying.dynamic)
-    buffer.host_bytes.view(np.uint32)[base : base + len(dynamic)] = [
-        launch.specialization[number] for number in dynamic
-    ]
-    made = reading(launch, varying, buffer)
-    return dataclasses.replace(made, push_constants=(*launch.push_constants, base))
+
+def placed(launches: Sequence[Launch], read: Sequence[Varying | None], room: Room) -> list[Launch]:
+    """Launches that read their numbers in a room, into which they are written."""
+    made, base = [], room.base
+    for launch, varying in zip(launches, read, strict=True):
+        if varying is None:
+            made.append(launch)
+            continue
+        dynamic = sorted(varying.dynamic)
+        room.buffer.host_bytes.view(np.uint32)[base : base + len(dynamic)] = [launch.specialization[n] for n in dynamic]
+        form = reading(launch, varying, room.buffer)
+        made.append(dataclasses.replace(form, push_constants=(*launch.push_constants, base)))
+        base += len(dynamic)
+    return made
 
 
 def reading(launch: Launch, varying: Varying, buffer: Allocation) -> Launch:

@@ -28,6 +28,9 @@ MOST_TOGETHER = 64
 
 ShaderOf = Callable[[Launch], tuple[bytes, tuple[int, ...]]]
 
+Binder = Callable[[Sequence[int], Sequence[Allocation]], Any]
+"""Makes Kompute's algorithm of one pipeline for a number of work groups, bound to memory."""
+
 
 class Pipelines:
     """Those of one device. The engine's lock is held by whoever calls.
@@ -73,23 +76,24 @@ class Pipelines:
 
     def binder(
         self, launch: Launch, push: npt.NDArray[np.uint32], shader: ShaderOf, ahead: Iterable[Launch] = ()
-    ) -> Callable[[Sequence[int]], Any]:
-        """What makes algorithms for a launch with other numbers of work groups, none of which are kept here."""
+    ) -> Binder:
+        """What makes algorithms for launches like this one, none of which are kept here."""
         if not self._is_sharing:
-            return lambda groups: self.of(dataclasses.replace(launch, work_groups=_three(groups)), push, shader)
+            return lambda groups, allocations: self.of(
+                dataclasses.replace(launch, work_groups=_three(groups), allocations=tuple(allocations)), push, shader
+            )
         compiled = self._pipeline(launch, push, shader, ahead)
-        tensors = [allocation.tensor for allocation in launch.allocations]
 
-        def bound(groups: Sequence[int]) -> Any:
+        def bound(groups: Sequence[int], allocations: Sequence[Allocation]) -> Any:
             self._note_creation()
-            return self._manager.algorithm_like(compiled, tensors, groups)
+            return self._manager.algorithm_like(compiled, [each.tensor for each in allocations], groups)
 
         return bound
 
     def _bind(self, launch: Launch, push: npt.NDArray[np.uint32], shader: ShaderOf, ahead: Iterable[Launch]) -> Any:
         if not self._is_sharing:
             return self._compile(launch, push, shader)
-        return self.binder(launch, push, shader, ahead)(launch.work_groups)
+        return self.binder(launch, push, shader, ahead)(launch.work_groups, launch.allocations)
 
     def _note_creation(self) -> None:
         self._created += 1

@@ -7,13 +7,14 @@ same numbers in every recording. What is left for a recording is to bind and pus
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.runtime.launch_numbers import LaunchNumbers, Offsets, Varying, reading, with_numbers_at
+from dmlvk.runtime.launch_numbers import LaunchNumbers, Room, Varying, placed, reading, words_of
+from dmlvk.runtime.pipelines import Binder
 from dmlvk.runtime.recorder import Recorder
 from dmlvk.runtime.work import Allocation, Launch, Recording
 from dmlvk.support.progress import with_progress
@@ -38,11 +39,11 @@ class _OperationList(list[Any]):
 class _Bound:
     """What a launch was bound to last. Replaced as a whole: an interrupt may come between any two steps."""
 
-    launch: Launch  # with the numbers of the recording that it was bound for
-    memory: Allocation | None  # the allocation that it reads numbers from
-    bind: Callable[[Sequence[int]], Any]  # makes Kompute's algorithm for a number of work groups
-    groups: Sequence[int] = ()  # the number that it was bound for last; none: there is no algorithm yet
-    algorithm: Any = None  # what that gave
+    specialization: tuple[int, ...]  # the specialization constants that it was compiled for
+    bind: Binder  # of the pipeline of these
+    allocations: tuple[Allocation, ...]  # what it was bound to, with the allocation that it reads numbers from
+    groups: list[int]  # the number of work groups
+    algorithm: Any  # what that gave
 
 
 @dataclasses.dataclass
@@ -50,12 +51,10 @@ class _VaryingLaunch:
     """A launch whose numbers differ between recordings."""
 
     number: int  # of the launch
+    launch: Launch  # with the numbers of the recording that it was prepared for
     index: int  # of its operation in a recording
     bound: _Bound  # what it was bound to last
-    words: slice  # where its push constants are among all numbers
     varying: Varying | None  # what it reads from memory; ``None``: nothing
-    read: npt.NDArray[np.intp]  # where the numbers that it reads are among all numbers
-    pushed: _Words  # its push constants, where one more of them says what it reads
     compiled_in: tuple[int, ...]  # the specialization constants that differ and are not read, by their ids
     constants: int  # where the first specialization constant is among all numbers
 
@@ -75,73 +74,74 @@ class PreparedLaunches:
         self._launches = list(launches)
         self._bound = frozenset(each for launch in launches for each in launch.allocations).difference(shared)
         self._written = frozenset(each for launch in launches for each in launch.written)
-        self.fixed_offsets: Offsets = []
-        """Where numbers stand that are read and the same in every recording."""
         self._open: list[_VaryingLaunch] = []
+        self._pushes: list[slice] = []  # where the push constants of each are among those of all
         self._steps = _OperationList()
+        read = [None if memory is None else memory.varying(launch) for launch in launches]
+        self.room = None if memory is None else memory.room(words_of(read))
+        """Where numbers stand that are read and the same in every recording, and those of the launches as given."""
+        if self.room is None:
+            read = [None] * len(launches)
         try:
-            self._prepare(are_open)
+            self._prepare(read, are_open)
         except BaseException:
             if memory is not None:
-                memory.give_back(self.fixed_offsets)
+                memory.give_back(self.room)
             raise
         if memory is not None:
-            memory.give_back_with(self, self.fixed_offsets)
-        self._groups = np.array([range(each.words.stop, each.words.stop + 3) for each in self._open], np.intp)
+            memory.give_back_with(self, self.room)
 
-    def _prepare(self, are_open: Sequence[bool]) -> None:
+    def _prepare(self, read: Sequence[Varying | None], are_open: Sequence[bool]) -> None:
         recorder, first = self._recorder, 0
         operations = recorder.operations(self._steps)
         if self._launches:
             operations.wait_for_copies(self._launches[0].allocations)
-        formed = [self._formed(launch, is_open) for launch, is_open in zip(self._launches, are_open, strict=True)]
-        forms = [form for form, _ in formed]
+        forms = self._launches if self.room is None else placed(self._launches, read, self.room)
         unsettled: dict[Allocation, None] = {}  # written since the last dependency
-        shown = with_progress(formed, len(formed), "kernels prepared by the driver")
-        for number, (launch, (form, varying)) in enumerate(zip(self._launches, shown, strict=True)):
+        shown = with_progress(forms, len(forms), "kernels prepared by the driver")
+        for number, (launch, form, varying) in enumerate(zip(self._launches, shown, read, strict=True)):
             if launch.depends:
                 operations.add(recorder.dependency(unsettled))
                 unsettled.clear()
             unsettled.update(dict.fromkeys(launch.written))
             push = np.array(form.push_constants, np.uint32)
             bind = recorder.pipelines.binder(form, push, recorder.shader, forms[number + 1 :])
-            algorithm = bind(form.work_groups)
-            words = slice(first + len(launch.specialization), 0)
-            words = slice(words.start, words.start + len(launch.push_constants))
+            algorithm = bind(form.work_groups, form.allocations)
             if are_open[number]:
-                read = frozenset() if varying is None else varying.dynamic
-                memory = None if varying is None else form.allocations[-1]
+                bound = _Bound(launch.specialization, bind, form.allocations, list(launch.work_groups), algorithm)
+                compiled_in = launch.varying - (frozenset() if varying is None else varying.dynamic)
                 self._open.append(
-                    _VaryingLaunch(
-                        number,
-                        len(self._steps),
-                        _Bound(launch, memory, bind, launch.work_groups, algorithm),
-                        words,
-                        varying,
-                        np.array([first + each for each in sorted(read)], np.intp),
-                        push,
-                        tuple(launch.varying - read),
-                        first,
-                    )
+                    _VaryingLaunch(number, launch, len(self._steps), bound, varying, tuple(compiled_in), first)
                 )
             operations.dispatch(algorithm, push)
-            first = words.stop + 3
+            first += len(launch.specialization) + len(launch.push_constants) + 3
         recorder.show_host(operations, self._launches)
         self._operations = operations
+        self._find_numbers(first)
 
-    def _formed(self, launch: Launch, is_open: bool) -> tuple[Launch, Varying | None]:
-        """A launch as it is bound, and what it reads from memory."""
-        memory = self._memory
-        varying = None if memory is None else memory.varying(launch)
-        offset = None if memory is None or varying is None else memory.offset()
-        if memory is None or varying is None or offset is None:
-            return launch, None
-        if is_open:
-            memory.give_back([offset])  # each recording takes its own
-        else:
-            self.fixed_offsets.append(offset)
-        # Other launches may have the same shader read more: this one goes on with what it is bound with.
-        return with_numbers_at(launch, varying, offset), dataclasses.replace(varying)
+    def _find_numbers(self, count: int) -> None:
+        """Notes where what open launches push, read, and how much work they have, is among the numbers of all."""
+        read: list[int] = []
+        pushed: list[int] = []
+        groups: list[range] = []
+        begins: list[int] = []  # where in a recording's room numbers begin, which stands behind the numbers of all
+        for each in self._open:
+            constants, words = len(each.launch.specialization), len(each.launch.push_constants)
+            first = len(pushed)
+            pushed += range(each.constants + constants, each.constants + constants + words)
+            groups.append(range(each.constants + constants + words, each.constants + constants + words + 3))
+            if each.varying is not None:
+                pushed.append(count + len(begins))
+                begins.append(len(read))
+                read += (each.constants + number for number in sorted(each.varying.dynamic))
+            self._pushes.append(slice(first, len(pushed)))
+        self._read, self._pushed = np.array(read, np.intp), np.array(pushed, np.intp)
+        self._groups, self._begins = np.array(groups, np.intp).reshape(-1, 3), np.array(begins, np.uint32)
+
+    @property
+    def words(self) -> int:
+        """How many numbers a recording's launches read from memory."""
+        return len(self._read)
 
     def objects(self) -> list[Any]:
         return [*self._steps, *(each.bound.algorithm for each in self._open)]
@@ -158,41 +158,27 @@ class PreparedLaunches:
             made[number] = dataclasses.replace(made[number], allocations=allocations, written=written)
         return made
 
-    def offsets(self) -> Offsets | None:
-        """Where a recording's launches find their numbers; ``None``: the device has no memory for them."""
-        found: Offsets = []
-        for each in self._open:
-            if each.varying is not None and self._memory is not None:
-                offset = self._memory.offset()
-                if offset is None:
-                    self._memory.give_back(found)
-                    return None
-                found.append(offset)
-        return found
-
-    def recording(self, numbers: Numbers, offsets: Offsets, elsewhere: Elsewhere) -> Recording:
+    def recording(self, numbers: Numbers, room: Room | None, elsewhere: Elsewhere) -> Recording:
         """Records the launches.
 
         Args:
-            offsets: its own, as :meth:`offsets` gives them; the numbers are written there.
+            room: its own, for as many numbers as :attr:`words` says, which are written there.
             elsewhere: what open launches bind in this recording.
         """
-        words, left = numbers.astype(np.uint32), iter(offsets)
-        for each, groups in zip(self._open, numbers[self._groups].tolist(), strict=True):
-            form = self._form(each, numbers, elsewhere)
-            memory = each.bound.memory
-            push = words[each.words]
+        words = numbers.astype(np.uint32)
+        memory: tuple[Allocation, ...] = ()
+        if room is not None:
+            memory = (room.buffer,)
+            room.buffer.host_bytes.view(np.uint32)[room.base : room.base + self.words] = words[self._read]
+            words = np.concatenate([words, self._begins + np.uint32(room.base)])
+        pushed = words[self._pushed]
+        of_all = zip(self._open, self._pushes, numbers[self._groups].tolist(), strict=True)
+        for each, push, groups in of_all:
+            allocations = elsewhere[each.number][0] if each.number in elsewhere else each.launch.allocations
             if each.varying is not None:
-                memory, base = next(left)
-                memory.host_bytes.view(np.uint32)[base : base + len(each.read)] = words[each.read]
-                each.pushed[:-1], each.pushed[-1] = push, base
-                push = each.pushed
-            if form is not each.bound.launch or memory is not each.bound.memory:
-                each.bound = self._bound_to(form, each.varying, memory)
-            if groups != each.bound.groups:
-                algorithm = each.bound.bind(groups)
-                each.bound = dataclasses.replace(each.bound, groups=groups, algorithm=algorithm)
-            self._steps[each.index] = self._operations.of_dispatch(each.bound.algorithm, push)
+                allocations += memory
+            each.bound = self._bound_to(each, numbers, allocations, groups)
+            self._steps[each.index] = self._operations.of_dispatch(each.bound.algorithm, pushed[push])
         sequence = self._recorder.sequence()
         for operation in self._steps:
             sequence.record(operation)
@@ -207,23 +193,25 @@ class PreparedLaunches:
             launches=self,
         )
 
-    def _form(self, each: _VaryingLaunch, numbers: Numbers, elsewhere: Elsewhere) -> Launch:
-        """What a launch is bound as; the same object as before where that is the same."""
-        found = each.bound.launch
+    def _bound_to(
+        self, each: _VaryingLaunch, numbers: Numbers, allocations: tuple[Allocation, ...], groups: list[int]
+    ) -> _Bound:
+        """What a launch is bound to; the same object as before where that is the same."""
+        bound = each.bound
+        specialization, bind = bound.specialization, bound.bind
         if each.compiled_in:  # constants that it cannot read
-            own = list(found.specialization)
+            own = list(specialization)
             for constant in each.compiled_in:
                 own[constant] = int(numbers[each.constants + constant])
-            if tuple(own) != found.specialization:
-                found = dataclasses.replace(found, specialization=tuple(own))
-        if each.number in elsewhere and elsewhere[each.number][0] != found.allocations:
-            found = dataclasses.replace(found, allocations=elsewhere[each.number][0])
-        return found
-
-    def _bound_to(self, launch: Launch, varying: Varying | None, memory: Allocation | None) -> _Bound:
-        form = launch if varying is None or memory is None else reading(launch, varying, memory)
-        push = np.zeros(len(form.push_constants), np.uint32)  # of which only the number counts
-        return _Bound(launch, memory, self._recorder.pipelines.binder(form, push, self._recorder.shader))
+            specialization = tuple(own)
+        if specialization != bound.specialization:
+            launch = dataclasses.replace(each.launch, specialization=specialization)
+            form = launch if each.varying is None else reading(launch, each.varying, allocations[-1])
+            push = np.zeros(len(form.push_constants), np.uint32)  # of which only the number counts
+            bind = self._recorder.pipelines.binder(form, push, self._recorder.shader)
+        if bind is bound.bind and groups == bound.groups and allocations == bound.allocations:
+            return bound
+        return _Bound(specialization, bind, allocations, groups, bind(groups, allocations))
 
 
 def with_numbers(launches: Sequence[Launch], counts: Sequence[tuple[int, int]], numbers: Numbers) -> list[Launch]:

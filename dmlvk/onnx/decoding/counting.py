@@ -79,7 +79,8 @@ class Counting:
                 continue
             given = {name: values[name] if name in values else self._constants[name] for name in step.reads}
             if step in self._again:
-                results = self._again[step](given)
+                with np.errstate(all="ignore"):
+                    results = self._again[step](given)
             else:
                 results, _ = evaluate(step, given, self._model.opsets, self._model.name)
                 self._again[step] = Repeated(step, self._model.opsets, self._model.name)

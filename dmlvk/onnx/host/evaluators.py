@@ -10,7 +10,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from dmlvk.errors import DmlError, ModelFileError
-from dmlvk.onnx.host.evaluation import OWN, REFERENCE, RUNTIME, computed, reference, runtime
+from dmlvk.onnx.host.evaluation import OWN, REFERENCE, RUNTIME, Computation, computed, reference, runtime
 from dmlvk.onnx.host.evaluation.call import NotComputed, function_of
 from dmlvk.onnx.model.expansion import body_of, takes
 from dmlvk.onnx.model.inference import INVALID, Inferred, NotInferred, inferred
@@ -120,31 +120,41 @@ def _evaluated(
 class Repeated:
     """A node that the host computes again and again, each time of values that were looked at before.
 
+    Whoever calls it ignores NumPy's floating-point errors.
+
     Args:
         opsets: versions of the operator sets.
     """
 
     def __init__(self, step: Step, opsets: Mapping[str, int], model: str, limits: Limits = DEFAULT_LIMITS) -> None:
         self._step, self._opsets, self._model, self._limits = step, opsets, model, limits
+        self._inputs, self._computation = tuple(step.proto.input), Computation(step, self._check)
 
     def __call__(self, values: Mapping[str, Any]) -> list[Any]:
         """What the node gives.
+
+        Args:
+            values: by name what it reads, and possibly others.
 
         Raises:
             ModelFileError: naming the node, when it cannot be computed.
         """
         step = self._step
         try:
-            return computed(step, [values[name] if name else None for name in step.proto.input], self._check)
+            return self._computation([values[name] if name else None for name in self._inputs])
         except NotComputed:
-            return evaluate(step, values, self._opsets, self._model, self._limits)[0]
+            return self._by_others(values)
         except ModelFileError:
             raise
         except INVALID as error:
             raise _refused(step, str(error), self._model) from error
         except Exception as error:  # noqa: BLE001 - told
             faults.report(error, f"computing {step.label}")
-            return evaluate(step, values, self._opsets, self._model, self._limits)[0]
+            return self._by_others(values)
+
+    def _by_others(self, values: Mapping[str, Any]) -> list[Any]:
+        read = {name: values[name] for name in self._step.reads}
+        return evaluate(self._step, read, self._opsets, self._model, self._limits)[0]
 
     def _check(self, shape: Sequence[int], dtype: np.dtype[Any]) -> None:
         self._limits.check_shape(self._step, helper.np_dtype_to_tensor_dtype(dtype), shape, self._model)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import dataclasses
 import functools
@@ -46,6 +45,8 @@ if TYPE_CHECKING:
 
 _MOST_FETCHED = 2**20  # Bytes of an output that every run copies to the host, whether it is read or not
 
+_MOST_COMPARED = 2**12  # Bytes of constants that are looked at to see that they are the same
+
 
 @dataclasses.dataclass(frozen=True)
 class OpenSizes:
@@ -76,10 +77,18 @@ class HostOfSizes:
     """What the host computes of open sizes."""
 
     def __init__(self, plan: RoundPlan, shapes: tuple[tuple[int, ...], ...], read: Collection[str], of: OpenSizes):
-        self._prelude, self._known, self._evaluated = plan.prelude, of.known, of.evaluated
+        self._prelude, self._evaluated = plan.prelude, of.evaluated
         self._repeated = [of.repeated(step) for step in plan.prelude]
+        self._kinds = [_kind(step) for step in plan.prelude]
         self._was_evaluated, self._unused = False, [0] * len(of.offsets)
-        read = {*read, *of.shown, *(name for step in plan.prelude for name in step.reads)}
+        read_by_host = {name for step in plan.prelude for name in step.reads}
+        same: dict[object, Any] = {}
+        self._known = {
+            name: same.setdefault(_contents(of.known[name]), of.known[name])
+            for name in read_by_host
+            if name in of.known
+        }
+        read = {*read, *of.shown, *read_by_host}
         self._derived = {name: value for name, value in plan.derived.items() if name in read}
         derived = tuple(tuple(value.numbers.reshape(-1)) for value in self._derived.values())
         self._function = of.guards.function((shapes, derived))
@@ -87,17 +96,39 @@ class HostOfSizes:
     def __call__(self, sizes: tuple[int, ...]) -> _OfSizes:
         shapes, contents = self._function(*sizes, *self._unused)
         made: dict[str, Array] = {}
+        same: dict[object, Any] = {}  # exporters write what follows from sizes again and again: each is computed once
         for (name, value), numbers in zip(self._derived.items(), contents, strict=True):
-            made[name] = np.array(numbers, NUMPY_TYPES[value.element]).reshape(value.numbers.shape)
-        there: collections.ChainMap[str, Any] = collections.ChainMap(made, self._known)  # type: ignore[arg-type]
-        for step, repeated in zip(self._prelude, self._repeated, strict=True):
-            given = {name: there[name] for name in step.reads}
-            results = repeated(given) if self._was_evaluated else self._evaluated(step, given)[0]
-            for name, result in zip(step.proto.output, results, strict=True):
-                if name:
-                    made[name] = np.asarray(result).view()  # with memory that is not its own: callers get copies
+            element, shape = value.element, value.numbers.shape
+            if (element, shape, numbers) not in same:
+                same[element, shape, numbers] = np.array(numbers, NUMPY_TYPES[element]).reshape(shape)
+            made[name] = same[element, shape, numbers]
+        there = {**self._known, **made}
+        with np.errstate(all="ignore"):
+            for step, kind, repeated in zip(self._prelude, self._kinds, self._repeated, strict=True):
+                key = kind, *(id(there[name]) for name in step.reads)
+                if key not in same or not self._was_evaluated:
+                    given = {name: there[name] for name in step.reads}
+                    results = repeated(given) if self._was_evaluated else self._evaluated(step, given)[0]
+                    same[key] = [np.asarray(each).view() for each in results]  # with memory of others: callers copy
+                found = {name: each for name, each in zip(step.proto.output, same[key], strict=True) if name}
+                made.update(found)
+                there.update(found)
         self._was_evaluated = True
         return _OfSizes(sizes, shapes, made)
+
+
+def _kind(step: Step) -> tuple[object, ...]:
+    """What tells nodes apart that the host computes, besides what they read."""
+    attributes = (attribute.SerializeToString(deterministic=True) for attribute in step.proto.attribute)
+    absent = tuple(name and step.reads.index(name) for name in step.proto.input)
+    return step.domain, step.proto.op_type, step.version, len(step.proto.output), absent, *attributes
+
+
+def _contents(value: Any) -> object:
+    """What a known value is the same by: small arrays by what they contain, others only by themselves."""
+    if isinstance(value, np.ndarray) and value.dtype.kind != "O" and value.nbytes <= _MOST_COMPARED:
+        return value.dtype, value.shape, value.tobytes()
+    return id(value)
 
 
 class Segment:

@@ -28,29 +28,43 @@ RUNTIME = "onnxruntime"  # ONNX Runtime
 REFERENCE = "onnx"  # The onnx package's reference evaluator
 
 
-def computed(step: Step, inputs: Sequence[Any], check: Check) -> list[Any]:
-    """What a node gives, by functions of dmlvk's own: the same bits on every machine.
+class Computation:
+    """A node, computed by functions of dmlvk's own: the same bits on every machine.
 
-    Arrays among the results may be views of the inputs.
+    Whoever calls it ignores NumPy's floating-point errors.
 
     Args:
-        inputs: its inputs; ``None`` for an absent optional one.
         check: refuses a shape and a type of a result.
-
-    Raises:
-        NotComputed: when there is no function for this version of the operator and these types.
-        ValueError: when the node breaks a rule.
-        DmlError: when ``check`` refuses a result.
     """
-    function = function_of(step.domain, step.proto.op_type, step.version)
-    if function is None:
-        raise NotComputed("has no function of its own for it")
+
+    def __init__(self, step: Step, check: Check) -> None:
+        self._function = function_of(step.domain, step.proto.op_type, step.version)
+        self._call, self._outputs = Call(step.proto, step.schema, (), check), len(step.proto.output)
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        """What the node gives; arrays among the results may be views of the inputs.
+
+        Args:
+            inputs: its inputs; ``None`` for an absent optional one.
+
+        Raises:
+            NotComputed: when there is no function for this version of the operator and these types.
+            ValueError: when the node breaks a rule.
+            DmlError: when ``check`` refuses a result.
+        """
+        if self._function is None:
+            raise NotComputed("has no function of its own for it")
+        made = self._function.compute(self._call.of(inputs))
+        results = list(made) if isinstance(made, tuple) else [made]
+        if len(results) < self._outputs:
+            raise NotComputed(f"gives {len(results)} of {self._outputs} outputs")
+        return [np.asarray(made) if isinstance(made, np.generic) else made for made in results[: self._outputs]]
+
+
+def computed(step: Step, inputs: Sequence[Any], check: Check) -> list[Any]:
+    """What a node gives, once, with arguments and errors as of :class:`Computation`."""
     with np.errstate(all="ignore"):
-        made = function.compute(Call(step.proto, step.schema, inputs, check))
-    results = list(made) if isinstance(made, tuple) else [made]
-    if len(results) < len(step.proto.output):
-        raise NotComputed(f"gives {len(results)} of {len(step.proto.output)} outputs")
-    return [np.asarray(made) if isinstance(made, np.generic) else made for made in results[: len(step.proto.output)]]
+        return Computation(step, check)(inputs)
 
 
-__all__ = ["OWN", "REFERENCE", "RUNTIME", "computed"]
+__all__ = ["OWN", "REFERENCE", "RUNTIME", "Computation", "computed"]

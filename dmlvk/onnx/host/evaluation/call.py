@@ -43,6 +43,12 @@ class Call(NodeAttributes):
         self.inputs = list(inputs)
         self._check = check
 
+    def of(self, inputs: Sequence[Any]) -> Call:
+        """The same node with other inputs."""
+        made = Call.__new__(Call)
+        made.__dict__.update(self.__dict__, inputs=list(inputs))
+        return made
+
     # Inputs.
 
     def has(self, index: int) -> bool:
