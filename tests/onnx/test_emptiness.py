@@ -63,6 +63,38 @@ def test_results_without_elements_have_their_shapes(
     assert (y.shape, y.dtype) == (shape, np.dtype(np.float32))
 
 
+@pytest.mark.parametrize(
+    ("text", "arrays"),
+    [
+        ("y = LayerNormalization <axis = 3> (x, w)", [np.zeros((0, 0, 8, 24)), np.ones(24)]),
+        ("y = AveragePool <kernel_shape = [3, 1], strides = [2, 2], ceil_mode = 1> (x)", [np.zeros((0, 1, 6, 4))]),
+        ("y = MaxPool <kernel_shape = [2, 3], strides = [3, 3]> (x)", [np.zeros((0, 2, 0, 4))]),
+        ("y = STFT (x, w,, e)", [np.zeros((0, 32)), np.array(4), np.array(8)]),
+        ("y = MatMul (x, w)", [np.zeros((3, 3, 0), np.float16), np.zeros((3, 0, 3), np.float16)]),
+        ("y = GatherND (x, w)", [np.arange(6).reshape(2, 3), np.zeros((4, 0), np.int64)]),
+        ("y = ScatterND (x, w, e)", [np.zeros((4, 0)), np.array([[1]]), np.zeros((1, 0))]),
+        ("y = Pad (x, w)", [np.zeros((0, 4)), np.array([-1, 2, 3, 0])]),
+    ],
+    ids=lambda value: value.split()[2] if isinstance(value, str) else "",
+)
+def test_nodes_that_read_nothing_give_what_onnx_runtime_does(
+    text: str, arrays: list[np.ndarray[Any, Any]], device: dml.Device
+) -> None:
+    floats = [array.astype(np.float32) if array.dtype == np.float64 else array for array in arrays]
+    inputs = dict(zip(("x", "w", "e"), floats, strict=False))
+    made = models.model(models.parsed(text), {"x": inputs.pop("x")}, ["y"], inputs, opset=17)
+    (expected,) = onnxruntime.InferenceSession(made.SerializeToString()).run(None, {"x": floats[0]})
+    (y,) = ort.InferenceSession(made, device=device).run(None, {"x": floats[0]})
+    assert (y.shape, y.dtype) == (expected.shape, expected.dtype)
+    np.testing.assert_array_equal(y, expected)
+
+
+def test_a_convolution_of_integers_without_channels_is_zero(device: dml.Device) -> None:
+    x, weights = np.zeros((1, 0, 5, 5), np.uint8), np.zeros((3, 0, 3, 3), np.uint8)
+    (y,) = _ran(models.parsed("y = ConvInteger (x, w)"), x, device, {"w": weights})
+    np.testing.assert_array_equal(y, np.zeros((1, 3, 3, 3), np.int32))
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.int64])
 def test_reductions_of_nothing_are_onnx_runtimes(dtype: Any, device: dml.Device) -> None:
     is_float = dtype is np.float32

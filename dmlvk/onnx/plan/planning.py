@@ -25,7 +25,7 @@ from dmlvk.onnx.model.expansion import expanded, has_body
 from dmlvk.onnx.model.loading import OnnxModel, Step, subgraph
 from dmlvk.onnx.nodes.emptiness import is_empty, of_pretended
 from dmlvk.onnx.nodes.joining import Joined
-from dmlvk.onnx.nodes.translation import Node, translation_of
+from dmlvk.onnx.nodes.translation import Node, record_of, translation_of
 from dmlvk.onnx.nodes.values import (
     Array,
     Awaited,
@@ -155,15 +155,11 @@ class Planner(RoundValues):
         if missing is not None:
             self._to_host(step, self._on_host_already[missing])
             return
-        if step.domain and any(isinstance(value, Known) and is_empty(value.value) for value in read):
-            inputs = [self._value(name) if name else None for name in step.proto.input]
-            empty = of_pretended(step, inputs, self._assembly.device)
-            if empty is not None:
-                self._found.update((name, made) for name, made in zip(step.proto.output, empty, strict=True) if name)
-                self._note(step, "constant", "follows from the shapes", OWN)
-                return
         is_constant = not is_random(step) and all(isinstance(value, Known) for value in read)
         if is_constant and self._fold(step):
+            return
+        is_of_nothing = any(isinstance(value, Known) and is_empty(value.value) for value in read)
+        if is_of_nothing and self._gives_nothing(step, is_constant=is_constant):
             return
         if step.proto.op_type == "If" and not step.domain and self._is_known(step.proto.input[0]):
             self._take_branch(step)
@@ -175,6 +171,20 @@ class Planner(RoundValues):
             self._derive(step)
             return
         self._try_device(step, is_constant=is_constant)
+
+    def _gives_nothing(self, step: Step, *, is_constant: bool) -> bool:
+        """Notes the results of a node that reads tensors without elements, where these have none or a rule tells."""
+        record = record_of(step.domain, step.proto.op_type, step.version)
+        if is_constant and record is not None and record.empty is not None:
+            self._evaluate(step, "DirectML has no tensors without elements")
+            return True
+        inputs = [self._value(name) if name else None for name in step.proto.input]
+        results = of_pretended(step, inputs, self._assembly.device)
+        if results is None:
+            return False
+        self._found.update((name, made) for name, made in zip(step.proto.output, results, strict=True) if name)
+        self._note(step, "constant", "follows from the shapes", OWN)
+        return True
 
     def _try_device(self, step: Step, *, is_constant: bool) -> None:
         """Places a node on the device, or else where its inputs and its function's body let it be."""

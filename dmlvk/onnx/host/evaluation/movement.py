@@ -261,6 +261,9 @@ def pad(call: Call) -> Array:
     widths = [(0, 0)] * array.ndim
     for index, axis in enumerate(axes):
         widths[axis] = (counts[index], counts[index + len(axes)])
+    sizes = [size + before + after for (before, after), size in zip(widths, array.shape, strict=True)]
+    if not array.size and mode == "constant" and min(sizes) >= 0:  # of nothing, nothing is taken away
+        return np.full(call.checked_shape(sizes, array.dtype), value, array.dtype)
     slices = tuple(
         slice(max(-before, 0), size - max(-after, 0)) for (before, after), size in zip(widths, array.shape, strict=True)
     )
@@ -382,15 +385,15 @@ def gather_nd(call: Call) -> Array:
     if not 0 <= batch < min(array.ndim, indices.ndim) or array.shape[:batch] != indices.shape[:batch]:
         raise ValueError(f"{batch} leading axes in common of {list(array.shape)} and {list(indices.shape)}")
     depth = indices.shape[-1]
-    if not 1 <= depth <= array.ndim - batch:
+    if not depth <= array.ndim - batch:
         raise ValueError(f"tuples of {depth} indices for {array.ndim - batch} axes")
-    call.checked_shape((*indices.shape[:-1], *array.shape[batch + depth :]), array.dtype)
+    shape = call.checked_shape((*indices.shape[:-1], *array.shape[batch + depth :]), array.dtype)
     leading = [
         part.reshape(part.shape + (1,) * (indices.ndim - 1 - batch))
         for part in (np.indices(indices.shape[:batch], sparse=True) if batch else ())
     ]
     index = (*leading, *_tuples(indices, array.shape[batch : batch + depth]))
-    return np.asarray(array[index])
+    return np.broadcast_to(array[index], shape)  # tuples of no indices name all of it
 
 
 @computes("ScatterND", counts=MASKS)
@@ -401,7 +404,7 @@ def scatter_nd(call: Call) -> Array:
         raise ValueError(f"updates of {list(updates.shape)} for indices of {list(indices.shape)}")
     made = array.copy()
     grid = tuple(part.reshape(-1) for part in _tuples(indices, array.shape[:depth]))
-    _assign(call, made, grid, updates.reshape(-1, *array.shape[depth:]))
+    _assign(call, made, grid, updates.reshape(grid[0].size, *array.shape[depth:]))
     return made
 
 

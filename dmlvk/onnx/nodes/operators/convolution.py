@@ -10,6 +10,7 @@ from typing import Any
 from onnx import TensorProto
 
 from dmlvk.onnx.nodes import batch_rules as batches
+from dmlvk.onnx.nodes import emptiness
 from dmlvk.onnx.nodes.operators.matrix import product
 from dmlvk.onnx.nodes.operators.movement import sliced
 from dmlvk.onnx.nodes.translation import Node, translates
@@ -313,7 +314,7 @@ def convolved_channels(node: Node, lines: Tensor, weights: Tensor, bias: Tensor 
     )
 
 
-@translates("ConvInteger", by=["CONVOLUTION_INTEGER"])
+@translates("ConvInteger", by=["CONVOLUTION_INTEGER"], empty=emptiness.zeros)
 def integer_convolution(node: Node) -> None:
     """8-bit integers; sums in 32 bits."""
     tensor, weights = node.tensor(0), node.tensor(1)

@@ -6,6 +6,7 @@ import itertools
 import math
 
 from dmlvk.onnx.nodes import batch_rules as batches
+from dmlvk.onnx.nodes import emptiness
 from dmlvk.onnx.nodes.translation import MICROSOFT, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor, broadcast_shape
 from dmlvk.operators import FusedActivation
@@ -34,7 +35,7 @@ def gemm(node: Node) -> None:
     )
 
 
-@translates("MatMul", by=["GEMM"], batch=batches.product)
+@translates("MatMul", by=["GEMM"], batch=batches.product, empty=emptiness.zeros)
 def matrix_product(node: Node) -> None:
     """As NumPy's matmul: vectors gain a dimension for the time being, leading dimensions broadcast."""
     node.set(matmul(node, node.tensor(0), node.tensor(1)))
