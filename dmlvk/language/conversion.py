@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+
+import onnx
 
 from dmlvk.errors import InvalidArgumentError, ModelFileError
 from dmlvk.language.architectures import decoder_of
 from dmlvk.language.decoder import Decoder, Layer
 from dmlvk.language.decoder_graph import DecoderGraph
-from dmlvk.language.folder import ModelFolder
+from dmlvk.language.folder import MadeModel, ModelFolder
 from dmlvk.language.gguf_source import GgufSource
 from dmlvk.language.gguf_tokenizer import GgufTokenizer
 from dmlvk.language.hub_source import HubSource
 from dmlvk.language.sentencepiece_file import piece_file
 from dmlvk.language.source import Source
-from dmlvk.language.tokenizer import read_tokenizer
 from dmlvk.language.weight_nodes import DATA
-from dmlvk.support.file_arrays import FileArray
 from dmlvk.support.files import checked_path
 
 
@@ -47,22 +46,22 @@ def convert_gguf(file: Path | str, folder: Path | str) -> None:
     source = GgufSource.opened(file)
     with written_folder(folder) as directory:
         source.is_for_others = True
-        _convert_gguf(source, directory)
-        read_tokenizer(directory / "tokenizer.json", file)
+        with open(directory / DATA, "wb") as data:
+            made = _made_of_gguf(source, data)
+        (directory / "model.onnx").write_bytes(made.model.SerializeToString())
+        (directory / "tokenizer.json").write_text(made.tokenizer.to_str(), encoding="utf-8")
+        for name, content in (("tokenizer", made.tokenizer_config), ("genai", made.config)):
+            (directory / f"{name}_config.json").write_text(json.dumps(content, indent=2), encoding="utf-8")
 
 
-@contextlib.contextmanager
-def opened_folder(path: Path | str, quantize: int | None = None) -> Iterator[ModelFolder]:
+def read_folder(path: Path | str, quantize: int | None = None) -> ModelFolder:
     """A language model's folder: the one of a path, or what is made of a GGUF file or of a folder of the hub.
-
-    What is made lies with temporary files, and is gone afterwards. A session that was made of it goes on: it keeps its
-    files open.
 
     Args:
         quantize: bits of the integers in which plain weights are packed, 4 or 8; ``None``: they stay as they are.
 
     Raises:
-        ModelFileError, UnsupportedError: as :meth:`ModelFolder.read` and :func:`convert_gguf`; or there is no room.
+        ModelFileError, UnsupportedError: as :meth:`ModelFolder.read` and :func:`convert_gguf`.
         InvalidArgumentError: it is no path, or weights cannot be packed so.
     """
     if quantize not in (None, 4, 8) or isinstance(quantize, bool):
@@ -74,59 +73,39 @@ def opened_folder(path: Path | str, quantize: int | None = None) -> Iterator[Mod
             raise InvalidArgumentError(
                 f"{named}: weights of a folder of onnxruntime-genai stay as they are; no quantize"
             )
-        yield ModelFolder.read(named)
-        return
-    try:
-        with tempfile.TemporaryDirectory(prefix="dmlvk-model-", ignore_cleanup_errors=True) as temporary:
-            unread = _convert(named, Path(temporary), quantize or 0)
-            yield dataclasses.replace(ModelFolder.read(named, Path(temporary)), unread=unread)
-    except OSError as error:
-        raise ModelFileError(f"{named}: what is made of it cannot be written: {error}") from error
+        return ModelFolder.read(named)
+    if is_of_hub:
+        return ModelFolder.read(named, _made_of_hub(HubSource(named), quantize or 0))
+    source = GgufSource.opened(named)
+    source.quantize = quantize or 0
+    return ModelFolder.read(named, _made_of_gguf(source))
 
 
-def _convert(path: Path, folder: Path, quantize: int) -> Mapping[str, FileArray]:
-    """Writes what a model needs to an empty folder; a folder of the hub has a tokenizer of its own.
-
-    Returns:
-        Weights that are not there, and read of the path when they are needed, by name.
-    """
-    if os.path.isfile(path):
-        source = GgufSource.opened(path)
-        source.quantize = quantize
-        return _convert_gguf(source, folder)
-    hub = HubSource(path)
-    hub.quantize = quantize
-    if not os.path.isfile(path / "tokenizer.json") and os.path.isfile(path / "tokenizer.model"):
-        tokens = GgufTokenizer.of(GgufSource([piece_file(path / "tokenizer.model")]))
-        (folder / "tokenizer.json").write_text(tokens.tokenizer(), encoding="utf-8")
-    decoder, unread = _write_model(hub, folder)
-    _write_json(folder / "genai_config.json", _genai_config(decoder, hub.roles(), hub.search()))
-    return unread
+def _made_of_hub(source: HubSource, quantize: int) -> MadeModel:
+    """A folder of the hub has a tokenizer of its own, or SentencePiece's pieces."""
+    source.quantize, pieces, tokenizer = quantize, source.folder / "tokenizer.model", None
+    if not os.path.isfile(source.folder / "tokenizer.json") and os.path.isfile(pieces):
+        tokenizer = GgufTokenizer.of(GgufSource([piece_file(pieces)])).tokenizer()
+    decoder, graph, model = _model_of(source)
+    return MadeModel(model, graph.weights, _genai_config(decoder, source.roles(), source.search()), tokenizer)
 
 
-def _convert_gguf(source: GgufSource, folder: Path) -> Mapping[str, FileArray]:
+def _made_of_gguf(source: GgufSource, data: BinaryIO | None = None) -> MadeModel:
+    """What a file becomes; its weights are written to a file of data, if there is one."""
     tokens = GgufTokenizer.of(source)
-    decoder, unread = _write_model(source, folder)
-    (folder / "tokenizer.json").write_text(tokens.tokenizer(), encoding="utf-8")
-    _write_json(folder / "tokenizer_config.json", tokens.configuration())
-    _write_json(folder / "genai_config.json", _genai_config(decoder, tokens.roles(), {}))
-    return unread
+    decoder, graph, model = _model_of(source, data)
+    config = _genai_config(decoder, tokens.roles(), {})
+    return MadeModel(model, graph.weights, config, tokens.tokenizer(), tokens.configuration())
 
 
-def _write_model(source: Source, folder: Path) -> tuple[Decoder, Mapping[str, FileArray]]:
+def _model_of(source: Source, data: BinaryIO | None = None) -> tuple[Decoder, DecoderGraph, onnx.ModelProto]:
     decoder = decoder_of(source)
     if not decoder.is_causal:
         raise source.refusal("gives vectors, and no next token: dmlvk.language.EmbeddingModel runs it")
-    with open(folder / DATA, "wb") as data:
-        graph = DecoderGraph(source, decoder, data)
-        model = graph.model()
+    graph = DecoderGraph(source, decoder, data)
+    model = graph.model()
     source.check_tensors()
-    (folder / "model.onnx").write_bytes(model.SerializeToString())
-    return decoder, graph.unread
-
-
-def _write_json(file: Path, content: object) -> None:
-    file.write_text(json.dumps(content, indent=2), encoding="utf-8")
+    return decoder, graph, model
 
 
 @contextlib.contextmanager
@@ -169,6 +148,20 @@ def _cached_heads(layer: Layer) -> int:
     return layer.key_heads if layer.source is None else 0
 
 
+def _names_of_layers(decoder: Decoder) -> dict[str, object]:
+    """The kinds of layers, where there are several, and what the model's inputs and outputs are called."""
+    inputs, outputs = {"input_ids": "input_ids", "attention_mask": "attention_mask"}, {"logits": "logits"}
+    inputs |= {f"past_{part}_names": f"past_key_values.%d.{part}" for part in ("key", "value")}
+    outputs |= {f"present_{part}_names": f"present.%d.{part}" for part in ("key", "value")}
+    made: dict[str, object] = {"inputs": inputs, "outputs": outputs}
+    if any(layer.taps for layer in decoder.layers):
+        kind, states = ("conv", ["conv"]) if decoder.delta is None else ("linear_attention", ["conv", "recurrent"])
+        made["layer_types"] = [kind if layer.taps else "full_attention" for layer in decoder.layers]
+        inputs |= {f"past_{state}_names": f"past_{state}.%d" for state in states}
+        outputs |= {f"present_{state}_names": f"present_{state}.%d" for state in states}
+    return made
+
+
 def _genai_config(decoder: Decoder, roles: Mapping[str, object], search: Mapping[str, Any]) -> dict[str, object]:
     """The contents of genai_config.json.
 
@@ -176,13 +169,6 @@ def _genai_config(decoder: Decoder, roles: Mapping[str, object], search: Mapping
         roles: numbers of tokens by their role, ``eos_token_id`` and so on.
         search: how tokens are chosen, where the files say.
     """
-    past, present = "past_key_values.%d.", "present.%d."
-    kinds, of_inputs, of_outputs = {}, {}, {}
-    if any(layer.taps for layer in decoder.layers):
-        kind, states = ("conv", ["conv"]) if decoder.delta is None else ("linear_attention", ["conv", "recurrent"])
-        kinds = {"layer_types": [kind if layer.taps else "full_attention" for layer in decoder.layers]}
-        of_inputs = {f"past_{state}_names": f"past_{state}.%d" for state in states}
-        of_outputs = {f"present_{state}_names": f"present_{state}.%d" for state in states}
     return {
         "model": {
             "type": decoder.name,
@@ -197,20 +183,7 @@ def _genai_config(decoder: Decoder, roles: Mapping[str, object], search: Mapping
                 "num_attention_heads": decoder.heads,
                 "num_key_value_heads": _of_layers([_cached_heads(layer) for layer in decoder.layers]),
                 "num_hidden_layers": len(decoder.layers),
-                **kinds,
-                "inputs": {
-                    "input_ids": "input_ids",
-                    "attention_mask": "attention_mask",
-                    "past_key_names": f"{past}key",
-                    "past_value_names": f"{past}value",
-                    **of_inputs,
-                },
-                "outputs": {
-                    "logits": "logits",
-                    "present_key_names": f"{present}key",
-                    "present_value_names": f"{present}value",
-                    **of_outputs,
-                },
+                **_names_of_layers(decoder),
             },
         },
         "search": {

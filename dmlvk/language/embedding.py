@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -22,7 +21,7 @@ from dmlvk.language.model_graph import ModelGraph
 from dmlvk.language.pooling import Head, embedding_head, score_head
 from dmlvk.language.source import Source
 from dmlvk.language.tokenizer import read_tokenizer, tokenized
-from dmlvk.language.weight_nodes import DATA, MICROSOFT
+from dmlvk.language.weight_nodes import MICROSOFT
 from dmlvk.language.weights import Matrix, Numbers
 from dmlvk.support.files import checked_path
 
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
 class EncoderGraph(ModelGraph):
     """Texts of one length in; a vector of each out."""
 
-    def __init__(self, source: Source, decoder: Decoder, data: BinaryIO) -> None:
-        super().__init__(source, decoder, data)
+    def __init__(self, source: Source, decoder: Decoder) -> None:
+        super().__init__(source, decoder)
         self._keys_and_values: dict[int, list[str]] = {}  # of layers, which later ones may see, too
 
     def model(self, head: Head) -> onnx.ModelProto:
@@ -137,19 +136,11 @@ class _TextEncoder:
         self.max_length = _max_length(self.path, decoder.context)  # tokens of a text; those behind are left out
         self.tokenizer.enable_truncation(self.max_length)
         options: dict[str, Any] = {} if arithmetic is None else {"arithmetic": arithmetic}
-        try:
-            with tempfile.TemporaryDirectory(prefix="dmlvk-model-", ignore_cleanup_errors=True) as temporary:
-                with open(Path(temporary) / DATA, "wb") as data:
-                    graph = EncoderGraph(source, decoder, data)
-                    model = graph.model(head(source, decoder))
-                source.check_tensors()
-                file = Path(temporary) / "model.onnx"
-                file.write_bytes(model.SerializeToString())
-                weights = dmlvk.onnx.SessionOptions()
-                weights.add_external_initializers(list(graph.unread), list(graph.unread.values()))
-                self._session: Any = dmlvk.onnx.InferenceSession(file, weights, device=device, **options)
-        except OSError as error:
-            raise ModelFileError(f"{self.path}: what is made of it cannot be written: {error}") from error
+        graph, weights = EncoderGraph(source, decoder), dmlvk.onnx.SessionOptions()
+        model = graph.model(head(source, decoder))
+        source.check_tensors()
+        weights.add_external_initializers(list(graph.weights), list(graph.weights.values()))
+        self._session: Any = dmlvk.onnx.InferenceSession(model, weights, device=device, **options)
         self._decoder = decoder
         session: Any = self._session
         self._width: int = session.get_outputs()[0].shape[-1]

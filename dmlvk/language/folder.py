@@ -7,11 +7,14 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dmlvk.errors import InvalidArgumentError, ModelFileError, UnsupportedError
 from dmlvk.language.sampling import Sampling
 from dmlvk.support.files import checked_path
+
+if TYPE_CHECKING:
+    import onnx
 
 _CONFIG = "genai_config.json"
 _TOKENIZER = "tokenizer.json"
@@ -46,14 +49,24 @@ class Names:
 
 
 @dataclasses.dataclass(frozen=True)
+class MadeModel:
+    """What is made of a GGUF file or a folder of the hub, in memory: the contents of a folder of onnxruntime-genai."""
+
+    model: onnx.ModelProto  # whose weights lie nowhere
+    weights: Mapping[str, Any]  # their contents, by name: most are read of the path when they are needed
+    config: Mapping[str, Any]  # of genai_config.json
+    tokenizer: Any = None  # of the package ``tokenizers``; ``None``: the path has tokenizer.json, and what is beside it
+    tokenizer_config: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of tokenizer_config.json
+
+
+@dataclasses.dataclass(frozen=True)
 class ModelFolder:
     """What a folder says of its model.
 
     Attributes:
-        path: the folder.
-        model: the ONNX file.
-        tokenizer: the file of the ``tokenizers`` package.
-        is_converted: whether the model was made of other files, and is in the way when nobody runs it.
+        path: the folder, or the file.
+        model: the ONNX file, or what a model was made of.
+        tokenizer: the file of the ``tokenizers`` package, or what its contents were made of.
         names: of inputs and outputs.
         layers: how many there are.
         key_heads: heads of each layer's caches, or of all; 0: it has none, and sees those of another.
@@ -66,13 +79,12 @@ class ModelFolder:
         sampling: how the folder wants tokens to be chosen.
         special_tokens: texts of tokens by their role: ``bos_token``, ``eos_token`` and so on.
         chat_template: Jinja text that turns messages into a prompt; empty where there is none.
-        unread: weights that no file of the folder has, by name; they are read of the path when they are needed.
+        made: what was made of a path that is no folder of onnxruntime-genai; ``None``: it is one.
     """
 
     path: Path
     model: Path
     tokenizer: Path
-    is_converted: bool
     names: Names
     layers: int
     key_heads: tuple[int, ...]
@@ -85,7 +97,7 @@ class ModelFolder:
     sampling: Sampling
     special_tokens: Mapping[str, str]
     chat_template: str
-    unread: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False, compare=False)
+    made: MadeModel | None = dataclasses.field(default=None, repr=False, compare=False)
 
     def has_caches(self, layer: int) -> bool:
         """Whether a layer has some of its own, or a state."""
@@ -96,11 +108,11 @@ class ModelFolder:
         return self.key_heads[layer % len(self.key_heads)], self.head_sizes[layer % len(self.head_sizes)]
 
     @classmethod
-    def read(cls, path: Path | str, converted: Path | None = None) -> ModelFolder:
+    def read(cls, path: Path | str, made: MadeModel | None = None) -> ModelFolder:
         """Reads genai_config.json, and what is beside it.
 
         Args:
-            converted: what was made of the path, where that is a GGUF file or a folder of the hub.
+            made: what was made of the path, where that is a GGUF file or a folder of the hub.
 
         Raises:
             ModelFileError: a file or a member is missing, damaged or of no possible value.
@@ -108,33 +120,23 @@ class ModelFolder:
             UnsupportedError: the folder has a model of another kind (several files, pictures, speech).
         """
         named = checked_path(path, "LanguageModel")
-        folder = named if converted is None else converted
-        if not os.path.isdir(folder):  # as below: pathlib raises for names that are too long
-            is_no = "is no folder" if os.path.exists(folder) else "there is no such file or folder"
-            raise ModelFileError(
-                f"{folder}: {is_no}; a language model is one with {_CONFIG} and {_TOKENIZER}, or with config.json "
-                "and safetensors, or a GGUF file"
-            )
-        config = JsonMembers(folder / _CONFIG, read_json(folder / _CONFIG))
+        config = JsonMembers(named, made.config) if made is not None else _genai_config(named)
         model = config.inside("model")
         if "decoder" not in model.values or any(part in model.values for part in ("encoder", "vision", "speech")):
-            raise UnsupportedError(f"{folder / _CONFIG}: only models of one decoder for text are run")
+            raise UnsupportedError(f"{config.file}: only models of one decoder for text are run")
         decoder, search = model.inside("decoder"), config.inside("search", default={})
-        texts = named if os.path.isdir(named) else folder
-        tokenizer = next((each / _TOKENIZER for each in (texts, folder) if os.path.isfile(each / _TOKENIZER)), None)
-        if tokenizer is None:
-            raise ModelFileError(f"{texts}: has no {_TOKENIZER}, without which texts are no tokens")
-        name = decoder.text("filename")
-        file = folder / name  # which may be a link: caches of downloads consist of them
-        if ".." in Path(name).parts or os.path.isabs(name) or not os.path.isfile(file):
-            raise ModelFileError(f"{config.file}: model.decoder.filename {name!r:.200} is no file of the folder")
-        tokens, template = _tokenizer_facts(texts)
+        has_own = made is None or made.tokenizer is None
+        if has_own and not os.path.isfile(named / _TOKENIZER):
+            raise ModelFileError(f"{named}: has no {_TOKENIZER}, without which texts are no tokens")
+        if named.is_dir():
+            tokens, template = _tokenizer_facts(named)
+        else:
+            tokens, template = _facts(named, {} if made is None else made.tokenizer_config)
         vocabulary, context = model.whole("vocab_size"), model.whole("context_length")
         return cls(
             named,
-            file,
-            tokenizer,
-            converted is not None,
+            named if made is not None else _onnx_file(named, decoder),
+            named / _TOKENIZER if has_own else named,
             _names(decoder),
             decoder.whole("num_hidden_layers"),
             decoder.wholes("num_key_value_heads", decoder.whole("num_hidden_layers"), least=0),
@@ -147,7 +149,26 @@ class ModelFolder:
             _sampling(search),
             tokens,
             template,
+            made,
         )
+
+
+def _genai_config(folder: Path) -> JsonMembers:
+    if not os.path.isdir(folder):  # as below: pathlib raises for names that are too long
+        is_no = "is no folder" if os.path.exists(folder) else "there is no such file or folder"
+        raise ModelFileError(
+            f"{folder}: {is_no}; a language model is one with {_CONFIG} and {_TOKENIZER}, or with config.json "
+            "and safetensors, or a GGUF file"
+        )
+    return JsonMembers(folder / _CONFIG, read_json(folder / _CONFIG))
+
+
+def _onnx_file(folder: Path, decoder: JsonMembers) -> Path:
+    name = decoder.text("filename")
+    file = folder / name  # which may be a link: caches of downloads consist of them
+    if ".." in Path(name).parts or os.path.isabs(name) or not os.path.isfile(file):
+        raise ModelFileError(f"{decoder.file}: model.decoder.filename {name!r:.200} is no file of the folder")
+    return file
 
 
 def _check_layers(decoder: JsonMembers) -> None:
@@ -218,9 +239,13 @@ def _sampling(search: JsonMembers) -> Sampling:
 def _tokenizer_facts(folder: Path) -> tuple[dict[str, str], str]:
     """Special tokens' texts, and the template of conversations."""
     file = folder / _TOKENIZER_CONFIG
-    values: dict[str, Any] = {}
-    if os.path.isfile(file):
-        values = JsonMembers(file, read_json(file)).values
+    values = JsonMembers(file, read_json(file)).values if os.path.isfile(file) else {}
+    tokens, template = _facts(file, values)
+    return tokens, _text(folder / _TEMPLATE) if os.path.isfile(folder / _TEMPLATE) else template
+
+
+def _facts(file: Path, values: Mapping[str, Any]) -> tuple[dict[str, str], str]:
+    """The same of the contents of tokenizer_config.json."""
     tokens = {
         name: text
         for name, token in values.items()
@@ -231,8 +256,6 @@ def _tokenizer_facts(folder: Path) -> tuple[dict[str, str], str]:
     if isinstance(template, list):  # several of them by name
         named = (item for item in template if isinstance(item, dict) and item.get("name") == "default")
         template = next(named, {}).get("template", "")
-    if os.path.isfile(folder / _TEMPLATE):
-        template = _text(folder / _TEMPLATE)
     if not isinstance(template, str):
         raise ModelFileError(f"{file}: chat_template must be a text; got {type(template).__name__}")
     return tokens, template

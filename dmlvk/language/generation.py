@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +14,7 @@ import numpy as np
 from dmlvk.datatypes import DataType
 from dmlvk.errors import DeviceLimitError, InvalidArgumentError, ModelFileError, UnsupportedError
 from dmlvk.language.batch import MOST_SEQUENCES, Batch
-from dmlvk.language.conversion import opened_folder
+from dmlvk.language.conversion import read_folder
 from dmlvk.language.decoder_graph import POSITIONS
 from dmlvk.language.sampling import Choices, Sampling
 from dmlvk.language.sequence_caches import SequenceCaches
@@ -67,26 +66,19 @@ class LanguageModel:
         quantize: int | None = None,
     ) -> None:
         onnx = _onnx()
-        with opened_folder(path, quantize) as self.folder:
-            is_made = self.folder.tokenizer.parent != self.folder.path
-            self.tokenizer = read_tokenizer(self.folder.tokenizer, self.folder.path if is_made else None)
-            self.max_length = self.folder.max_length if max_length is None else max_length
-            if (
-                not isinstance(self.max_length, int)
-                or isinstance(self.max_length, bool)
-                or not 1 <= self.max_length <= self.folder.context_length
-            ):
-                raise InvalidArgumentError(
-                    f"{self.folder.path}: max_length must be from 1 to {self.folder.context_length}; got {max_length!r}"
-                )
-            if not isinstance(sequences, int) or isinstance(sequences, bool) or not 1 <= sequences <= MOST_SEQUENCES:
-                raise InvalidArgumentError(
-                    f"{self.folder.path}: sequences must be from 1 to {MOST_SEQUENCES}; got {sequences!r}"
-                )
-            options = {} if arithmetic is None else {"arithmetic": arithmetic}
-            weights = onnx.SessionOptions()
-            weights.add_external_initializers(list(self.folder.unread), list(self.folder.unread.values()))
-            self._opened = self._session = onnx.InferenceSession(self.folder.model, weights, device=device, **options)
+        self.folder = read_folder(path, quantize)
+        made = self.folder.made
+        self.tokenizer = (made and made.tokenizer) or read_tokenizer(self.folder.tokenizer)
+        self.max_length = self._checked_length(max_length)
+        if not isinstance(sequences, int) or isinstance(sequences, bool) or not 1 <= sequences <= MOST_SEQUENCES:
+            raise InvalidArgumentError(
+                f"{self.folder.path}: sequences must be from 1 to {MOST_SEQUENCES}; got {sequences!r}"
+            )
+        options, weights = {} if arithmetic is None else {"arithmetic": arithmetic}, onnx.SessionOptions()
+        if made is not None:
+            weights.add_external_initializers(list(made.weights), list(made.weights.values()))
+        model = self.folder.model if made is None else made.model
+        self._opened = self._session = onnx.InferenceSession(model, weights, device=device, **options)
         try:
             if drafts:
                 self._session = self._with_positions()
@@ -115,8 +107,12 @@ class LanguageModel:
         """Frees what lies on the device."""
         self._slot.caches.close()
         self._close_sessions()
-        if self.folder.is_converted:  # where systems delete no file that is mapped
-            shutil.rmtree(self.folder.model.parent, ignore_errors=True)
+
+    def _checked_length(self, wanted: int | None) -> int:
+        length, most = self.folder.max_length if wanted is None else wanted, self.folder.context_length
+        if not isinstance(length, int) or isinstance(length, bool) or not 1 <= length <= most:
+            raise InvalidArgumentError(f"{self.folder.path}: max_length must be from 1 to {most}; got {wanted!r}")
+        return length
 
     def _with_positions(self) -> Any:
         """The session in which a run says behind which of its tokens logits are wanted."""

@@ -28,7 +28,11 @@ _ZERO_OF_TABLES = 128
 
 
 def plain(kind: str, data: Numbers) -> FileArray:
-    """The FLOAT32 numbers of the types F32, F16 and BF16, [rows, columns], of bytes [rows, bytes of a row]."""
+    """The FLOAT32 numbers of the types F32, F16 and BF16, [rows, columns], of bytes [rows, bytes of a row].
+
+    Args:
+        data: or [rows, columns, bytes of a number].
+    """
     width = BLOCKS[kind][1]
     blocks = data.reshape(len(data), -1, width)
     return FileArray.of(blocks, _WIDENED[kind], blocks.shape[:2], np.float32)
@@ -202,13 +206,15 @@ def _of_mxfp4(data: Numbers) -> Mapping[str, Any]:
 
 
 def mxfp4_matrix(numbers: Numbers, exponents: Numbers) -> Matrix:
-    """Weights of MXFP4.
+    """Weights of MXFP4, whose numbers and scales lie apart in a file.
 
     Args:
-        numbers: of four bits, UINT8 [rows, blocks, 32].
+        numbers: of four bits, the first one in a byte's lowest bits: UINT8 [rows, blocks, 16].
         exponents: of the blocks' scales (E8M0): UINT8 [rows, blocks]. A scale is half of a power of two.
     """
-    return Matrix.of_numbers(4, numbers, exponents, zero=_ZERO_OF_TABLES, table=1)
+    scales = FileArray.of(exponents, np.asarray, exponents.shape, np.uint8)
+    planes = FileArray.of(numbers, np.asarray, numbers.shape, np.uint8)
+    return Matrix(4, planes, scales, zero=_ZERO_OF_TABLES, table=1)
 
 
 _PACKINGS: Mapping[str, _Packing] = {

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dmlvk.language.gguf_source import GgufSource
+from dmlvk.language.tokenizer import tokenized, tokenizer_class
 
 _CONTROL, _DEFINED = 3, 4
 """GGUF's types of tokens that stand for no text, and of those that are found in texts before all others."""
@@ -135,22 +136,42 @@ class GgufTokenizer:
         ends += [number for number in np.flatnonzero(types == _CONTROL).tolist() if tokens[number] in _ENDS]
         return cls(source, tokens, types.tolist(), role("bos", ends[0]), role("padding", 0), list(dict.fromkeys(ends)))
 
-    def tokenizer(self) -> str:
-        """The contents of tokenizer.json, which the package may refuse: a merge is none of two tokens, say."""
+    def tokenizer(self) -> Any:
+        """The tokenizer as the package has it.
+
+        Raises:
+            ModelFileError: the package refuses it: a merge is none of two tokens, say.
+            UnsupportedError: the package is not installed.
+        """
+        try:
+            return tokenized(self._tokenizer)
+        except ValueError as error:
+            raise self.source.fault(f"is no tokenizer: {error}") from error
+
+    def _tokenizer(self) -> Any:
+        kind = tokenizer_class()
+        from tokenizers import AddedToken, models
+
         name = str(self.source.fields.get("general.name", "")).lower()
         takes_spaces = "phi-3" in name or "phi3" in name  # which GGUF has no field for: as llama.cpp does it
         added = [
-            {"id": number, "content": token, "single_word": False, "lstrip": False}
-            | {"rstrip": takes_spaces and token not in ("<unk>", "<s>", "<|endoftext|>")}
-            | {"normalized": False, "special": kind == _CONTROL}
-            for number, (token, kind) in enumerate(zip(self.tokens, self.types, strict=True))
-            if kind in (_CONTROL, _DEFINED) and token
+            AddedToken(
+                token,
+                rstrip=takes_spaces and token not in ("<unk>", "<s>", "<|endoftext|>"),
+                normalized=False,
+                special=number == _CONTROL,
+            )
+            for token, number in zip(self.tokens, self.types, strict=True)
+            if number in (_CONTROL, _DEFINED) and token
         ]
         is_of_pieces = self.source.text("tokenizer.ggml.model") in _OF_PIECES
-        parts = self._pieces() if is_of_pieces else self._bytes()
-        made: dict[str, object] = {"version": "1.0", "truncation": None, "padding": None}
-        made |= {"added_tokens": added, "post_processor": self._around(), **parts}
-        return json.dumps(made, ensure_ascii=False)
+        model, parts = self._pieces() if is_of_pieces else self._bytes()
+        parts |= {"version": "1.0", "truncation": None, "padding": None, "added_tokens": []}
+        parts |= {"post_processor": self._around(), "model": {"type": "BPE", "vocab": {}, "merges": []}}
+        made = kind.from_str(json.dumps(parts))
+        made.model = models.BPE({token: number for number, token in enumerate(self.tokens)}, **model)
+        made.add_tokens(added)
+        return made
 
     def _around(self) -> dict[str, object]:
         """What stands around a whole text: the token that begins one, or that ends one, where the file wants it."""
@@ -169,26 +190,22 @@ class GgufTokenizer:
         pair = [*parts, {"Sequence": {"id": "B", "type_id": 0}}]
         return {"type": "TemplateProcessing", "single": parts, "pair": pair, "special_tokens": tokens}
 
-    def _bytes(self) -> dict[str, Any]:
-        """What merges bytes as the file's merges say."""
+    def _merges(self) -> list[tuple[str, ...]]:
+        return [tuple(merge.split(" ")) for merge in self.source.texts("tokenizer.ggml.merges")]
+
+    def _bytes(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What merges bytes as the file's merges say: of a BPE, and of a tokenizer around it."""
         cut = self.source.fields.get("tokenizer.ggml.pre", "gpt-2")
-        return {
+        return {"ignore_merges": cut in _WHOLE_WORDS, "merges": self._merges()}, {
             "normalizer": {"type": "NFC"} if cut in ("qwen2", "qwen35") else None,
             "pre_tokenizer": {"type": "Sequence", "pretokenizers": _PRE_TOKENIZERS[cut]},
             "decoder": _BYTES,
-            "model": {
-                "type": "BPE",
-                "ignore_merges": cut in _WHOLE_WORDS,
-                "vocab": {token: number for number, token in enumerate(self.tokens)},
-                "merges": self.source.texts("tokenizer.ggml.merges"),
-            },
         }
 
-    def _pieces(self) -> dict[str, Any]:
-        """SentencePiece's way: spaces are marks, and characters that are no pieces bytes."""
+    def _pieces(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The same of SentencePiece's way: spaces are marks, and characters that are no pieces bytes."""
         has_merges = self.source.text("tokenizer.ggml.model") == "gemma4"
-        vocabulary = {token: number for number, token in enumerate(self.tokens)}
-        merges = self.source.texts("tokenizer.ggml.merges") if has_merges else self._merges_of_scores(vocabulary)
+        merges = self._merges() if has_merges else self._merges_of_scores()
         has_prefix = self.source.fields.get("tokenizer.ggml.add_space_prefix", not has_merges) is not False
         to_spaces: dict[str, object] = {"type": "Replace", "pattern": {"String": _SPACE}, "content": " "}
         decoders: list[dict[str, object]] = [to_spaces, {"type": "ByteFallback"}, {"type": "Fuse"}]
@@ -201,22 +218,14 @@ class GgufTokenizer:
                 normalizers.insert(0, {"type": "Prepend", "prepend": _SPACE})
             decoders.append({"type": "Strip", "content": " ", "start": 1, "stop": 0})
         unknown = self.source.whole("tokenizer.ggml.unknown_token_id", 0, least=0, most=len(self.tokens) - 1)
-        return {
+        model = {"unk_token": self.tokens[unknown], "fuse_unk": True, "byte_fallback": True, "merges": merges}
+        return model, {
             "normalizer": {"type": "Sequence", "normalizers": normalizers},
             "pre_tokenizer": before,
             "decoder": {"type": "Sequence", "decoders": decoders},
-            "model": {
-                "type": "BPE",
-                "unk_token": self.tokens[unknown],
-                "fuse_unk": True,
-                "byte_fallback": True,
-                "ignore_merges": False,
-                "vocab": vocabulary,
-                "merges": merges,
-            },
         }
 
-    def _merges_of_scores(self, vocabulary: Mapping[str, int]) -> list[list[str]]:
+    def _merges_of_scores(self) -> list[tuple[str, str]]:
         """Of all neighbours that together are a piece, those of the best score are merged first.
 
         Of equals SentencePiece takes the ones that come first in a text. Ranks, which are no more than an order, do the
@@ -225,7 +234,7 @@ class GgufTokenizer:
         scores = self.source.field("tokenizer.ggml.scores")
         if not isinstance(scores, np.ndarray) or len(scores) != len(self.tokens) or not np.isfinite(scores).all():
             raise self.source.fault(f"tokenizer.ggml.scores must be a number for each of {len(self.tokens)} tokens")
-        merges = []
+        vocabulary, pairs, keys = set(self.tokens), [], []
         for token, score, kind in zip(self.tokens, scores.tolist(), self.types, strict=True):
             if kind == _DEFINED and not token.strip(_SPACE):
                 score = math.inf
@@ -234,11 +243,11 @@ class GgufTokenizer:
             if len(token) > _LONGEST_PIECE:
                 continue
             for place in range(1, len(token)):
-                left, right = token[:place], token[place:]
-                if left in vocabulary and right in vocabulary:
-                    merges.append((-score, -place, len(left) - len(token), left, right))
-        merges.sort(key=lambda merge: merge[:3])
-        return [[left, right] for *_, left, right in merges]
+                if token[:place] in vocabulary and token[place:] in vocabulary:
+                    pairs.append((token[:place], token[place:]))
+                    keys.append((place - len(token), -place, -score))
+        order = np.lexsort(np.array(keys).reshape(-1, 3).T)  # by the last key first
+        return [pairs[place] for place in order.tolist()]
 
     def roles(self) -> dict[str, object]:
         """Tokens that begin, end and fill texts."""

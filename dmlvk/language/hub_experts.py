@@ -58,11 +58,10 @@ def _in_turn(source: Source, own: str, part: str, sizes: tuple[int, int, int]) -
     if source.has(f"{name}_blocks"):
         if columns % 32:
             raise source.fault(f"{source.tensor_named(name)}_blocks: rows of {columns} elements are no blocks of 32")
-        blocks = source.codes(f"{name}_blocks", (count, high, columns // 32, 16))[:, lines]
-        scales = source.codes(f"{name}_scales", (count, high, columns // 32))[:, lines]
-        return mxfp4_matrix(_numbers(blocks).reshape(count * rows, -1, 32), scales.reshape(count * rows, -1))
-    whole = source.cube(name, (count, columns, high)).read.reshape(count, columns, high)[:, :, lines]
-    return Matrix(32, np.ascontiguousarray(whole.transpose(0, 2, 1)).reshape(count * rows, columns))
+        blocks = source.codes(f"{name}_blocks", (count, high, columns // 32, 16)).reshape(count * high, -1, 16)
+        scales = source.codes(f"{name}_scales", (count, high, columns // 32)).reshape(count * high, -1)
+        return mxfp4_matrix(blocks[lines], scales[lines])
+    return source.turned(name, (count, columns, high), lines)
 
 
 def expert_biases(source: Source, own: str, part: str, sizes: tuple[int, int]) -> Numbers:
@@ -70,11 +69,6 @@ def expert_biases(source: Source, own: str, part: str, sizes: tuple[int, int]) -
     name, high = ("down", sizes[1]) if part == "down" else ("gate_up", 2 * sizes[1])
     both = source.matrix(f"{own}.experts.{name}_proj_bias", sizes[0], high).read
     return np.ascontiguousarray(both[:, _LINES[part]])
-
-
-def _numbers(blocks: Numbers) -> Numbers:
-    """Numbers of four bits, a byte each."""
-    return np.stack([blocks & np.uint8(15), blocks >> np.uint8(4)], axis=-1)
 
 
 _READ: Mapping[str, Callable[[Source, str, str, tuple[int, int, int]], Matrix]] = {

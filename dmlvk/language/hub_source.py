@@ -6,6 +6,7 @@ The layout is that of safetensors (README.md, "Format"): a length, a JSON object
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 import os
@@ -58,10 +59,15 @@ class _Tensor:
     file: MappedFile
     start: int
 
+    @property
+    def contents(self) -> Numbers:
+        """The bytes of each number, behind its sizes."""
+        return self.file.array(np.uint8, self.start, (*self.sizes, _SIZES[self.kind]))
+
     def numbers(self) -> FileArray:
         """As FLOAT32 [rows, columns]."""
         rows, columns = math.prod(self.sizes[:-1]), self.sizes[-1] if self.sizes else 1
-        return plain(self.kind, self.file.array(np.uint8, self.start, (rows, columns * _SIZES[self.kind])))
+        return plain(self.kind, self.contents.reshape(rows, columns, -1))
 
 
 class HubSource(Source):
@@ -138,21 +144,32 @@ class HubSource(Source):
         return self._tensors[name].sizes
 
     def read(self, name: str) -> Matrix:
+        return Matrix(32, self._plain(name).numbers())
+
+    def _plain(self, name: str) -> _Tensor:
         tensor = self._tensors[name]
         if tensor.kind not in _PLAIN:
             raise self.refusal(f"{name} is of the type {tensor.kind!r:.100}; {', '.join(_PLAIN)} are run")
-        return Matrix(32, tensor.numbers())
+        return tensor
 
-    def bytes_of(self, name: str) -> Numbers:
-        tensor = self._tensors[name]
+    def turned(self, name: str, sizes: tuple[int, ...], lines: slice = slice(None)) -> Matrix:
+        own = self._take(name, sizes)
+        tensor = self._plain(own)
+        several = tensor.contents.reshape(-1, *sizes[-2:], _SIZES[tensor.kind]).swapaxes(1, 2)
+        made = FileArray.joined([plain(tensor.kind, each[lines]) for each in several])
+        return Matrix(32, made.then(lambda values: self.finite(own, values)))
+
+    def codes(self, name: str, sizes: tuple[int, ...]) -> Numbers:
+        own = self._take(name, sizes)
+        tensor = self._tensors[own]
         if tensor.kind not in _CODES:
-            raise self.refusal(f"{name} is of the type {tensor.kind!r:.100}, none of {', '.join(_CODES)}")
-        return tensor.file.copy(tensor.file.array(_CODES[tensor.kind], tensor.start, tensor.sizes))
+            raise self.refusal(f"{own} is of the type {tensor.kind!r:.100}, none of {', '.join(_CODES)}")
+        return tensor.file.array(_CODES[tensor.kind], tensor.start, sizes)
 
-    def is_of_eight_bits(self, name: str) -> bool:
-        """Whether a tensor has numbers of FP8."""
+    def kind(self, name: str) -> str:
+        """The type of a tensor as safetensors calls it; empty where there is none."""
         own = self.tensor_named(name)
-        return own in self._tensors and self._tensors[own].kind == "F8_E4M3"
+        return self._tensors[own].kind if own in self._tensors else ""
 
     def matrix(self, name: str, rows: int, columns: int) -> Matrix:
         return self._packing.matrix(name, rows, columns) or super().matrix(name, rows, columns)
@@ -362,7 +379,7 @@ def _tensors_in(path: Path) -> dict[str, _Tensor]:
     if file.length < 8 or length > min(file.length - 8, _MOST_HEADER_BYTES):
         raise fault(f"its header has {length} bytes of {file.length}")
     try:
-        header = json.loads(file[8 : 8 + length])
+        header = json.loads(file[8 : 8 + length], object_pairs_hook=_members)
     except (ValueError, RecursionError) as error:
         raise fault(f"its header is no JSON: {error}") from error
     if not isinstance(header, dict):
@@ -381,6 +398,18 @@ def _tensors_in(path: Path) -> dict[str, _Tensor]:
         if kind in _SIZES and end - start != math.prod(sizes) * _SIZES[kind]:
             raise fault(f"{name!r:.200} has {end - start} bytes, which are not {kind} {list(sizes)!r:.100}")
         made[name] = _Tensor(kind, sizes, file, 8 + length + start)
+    places = sorted((*header[name]["data_offsets"], name) for name in made)
+    for (_, end, first), (start, _, second) in itertools.pairwise(places):
+        if start < end:
+            raise fault(f"{second!r:.200} begins inside of {first!r:.200}, at byte {start}")
+    return made
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object of different names; one name twice is a ValueError, as in the package safetensors."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a name stands twice in an object")
     return made
 
 

@@ -6,16 +6,16 @@ The kinds of scaling are those of transformers (modeling_rope_utils.py); YaRN is
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from dmlvk.language.source import Source
 from dmlvk.language.weights import Numbers
-
-_ROWS = 2**14  # Positions whose angles are computed at once
+from dmlvk.support.file_arrays import FileArray
 
 _MOST_TABLE_BYTES = 2**28
 
@@ -26,8 +26,8 @@ class Rotary:
     size: float = 1.0  # what cosines and sines are multiplied by
     most: int = 0  # positions that it is made for; 0: any
 
-    def tables(self, source: Source, context: int) -> Numbers:
-        """Cosines and sines, FLOAT32 [2, context, pairs].
+    def tables(self, source: Source, context: int) -> Sequence[FileArray]:
+        """Cosines and sines, FLOAT32 [context, pairs] each, which are computed when they are needed.
 
         Raises:
             UnsupportedError: they are too large.
@@ -36,14 +36,16 @@ class Rotary:
         if context * pairs * 4 > _MOST_TABLE_BYTES:
             raise source.refusal(
                 f"{source.named('context_length')} {context}: tables of its positions have {context * pairs * 4} bytes "
-                f"each; at most {_MOST_TABLE_BYTES} are written"
+                f"each; at most {_MOST_TABLE_BYTES} are made"
             )
-        tables = np.empty((2, context, pairs), np.float32)
-        for start in range(0, context, _ROWS):
-            angles = np.arange(start, min(start + _ROWS, context))[:, None] * np.array(self.steps)
-            tables[0, start : start + _ROWS] = np.cos(angles) * self.size
-            tables[1, start : start + _ROWS] = np.sin(angles) * self.size
-        return tables
+        steps = np.array(self.steps)
+
+        def table(function: np.ufunc, start: int, stop: int) -> Numbers:
+            rows: Numbers = function(np.arange(start, stop)[:, None] * steps) * self.size
+            return rows.astype(np.float32)
+
+        rows = (functools.partial(table, function) for function in (np.cos, np.sin))
+        return [FileArray.made(each, (context, pairs), np.float32) for each in rows]
 
 
 def rotary(source: Source, base: float, size: int, scaling: Mapping[str, Any], context: int, number: int = 0) -> Rotary:

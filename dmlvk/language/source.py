@@ -217,7 +217,7 @@ class Source(ABC):
         shape: tuple[int, ...] = (channels, taps)
         if self.has(name) and len(self.sizes(self.tensor_named(name))) > len(shape):
             shape = (channels, 1, taps)
-        return self._checked(self._take(name, shape)).multiplied_out().reshape(channels, taps)
+        return self._checked(self._take(name, shape)).read.reshape(channels, taps)
 
     def row(self, name: str, length: int) -> Matrix:
         """A matrix of one row, which may have one dimension."""
@@ -226,16 +226,24 @@ class Source(ABC):
         return self.matrix(name, 1, length)
 
     def codes(self, name: str, sizes: tuple[int, ...]) -> Numbers:
-        """A tensor of bytes that are no numbers yet: UINT8.
+        """A tensor of integers, or of bytes that are no numbers yet: a view of the file, which is not read.
 
         Raises:
             ModelFileError, UnsupportedError: it is missing, of another size or type.
         """
-        return self.bytes_of(self._take(name, sizes)).reshape(sizes)
-
-    def bytes_of(self, name: str) -> Numbers:
-        """The bytes of a tensor of the file, by its own name."""
         raise self.refusal(f"{name} is of no type that has bytes")
+
+    def turned(self, name: str, sizes: tuple[int, ...], lines: slice = slice(None)) -> Matrix:
+        """The columns of plain matrices as rows, those of one behind those of another.
+
+        Args:
+            sizes: of the tensor: rows and columns, behind how many matrices there are if it has so many dimensions.
+            lines: which of the columns.
+
+        Raises:
+            ModelFileError, UnsupportedError: as :meth:`matrix`.
+        """
+        raise self.refusal(f"{name} is read by rows only")
 
     def experts(self, own: str, part: str, sizes: tuple[int, int, int]) -> Matrix:
         """The matrices of all experts, one behind the other.
@@ -260,7 +268,7 @@ class Source(ABC):
 
     def expert_biases(self, own: str, part: str, sizes: tuple[int, int]) -> Numbers:
         """What all experts add, FLOAT32 [experts, rows]."""
-        return self.matrix(f"{own}.ffn_{part}_exps.bias", *sizes).multiplied_out()
+        return self.matrix(f"{own}.ffn_{part}_exps.bias", *sizes).read
 
     def drop(self, name: str) -> None:
         """Takes a tensor that changes nothing."""

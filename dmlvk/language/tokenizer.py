@@ -24,11 +24,8 @@ def tokenizer_class() -> Any:
     return Tokenizer
 
 
-def read_tokenizer(file: Path, made_of: Path | None = None) -> Any:
+def read_tokenizer(file: Path) -> Any:
     """The tokenizer; it neither cuts texts nor fills them up, whatever its file says of batches for training.
-
-    Args:
-        made_of: what the file was made of, for messages.
 
     Raises:
         ModelFileError: the file is none of the package's.
@@ -38,7 +35,7 @@ def read_tokenizer(file: Path, made_of: Path | None = None) -> Any:
     try:
         tokenizer = tokenized(lambda: kind.from_file(str(file)))
     except ValueError as error:
-        raise ModelFileError(f"{made_of or file}: is no tokenizer: {error}") from error
+        raise ModelFileError(f"{file}: is no tokenizer: {error}") from error
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer

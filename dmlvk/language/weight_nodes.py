@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from dmlvk.language.decoder import Decoder
 from dmlvk.language.source import Source
 from dmlvk.language.weights import Matrix, Numbers
-from dmlvk.support.file_arrays import FileArray, is_of_files
+from dmlvk.support.file_arrays import FileArray
 
 DATA = "model.onnx.data"
 DMLVK, MICROSOFT = "dmlvk", "com.microsoft"
@@ -38,14 +38,17 @@ def packing(weights: Matrix) -> dict[str, int]:
 class WeightNodes:
     """Nodes and constants, as they are put together.
 
+    Attributes:
+        weights: the contents of initializers that are in no file, by name, as sessions take them.
+
     Args:
-        data: the file beside the model in which large tensors lie.
+        data: the file beside the model in which large tensors lie; ``None``: there is none.
     """
 
-    def __init__(self, source: Source, decoder: Decoder, data: BinaryIO) -> None:
+    def __init__(self, source: Source, decoder: Decoder, data: BinaryIO | None = None) -> None:
         self._source, self._decoder, self._data = source, decoder, data
         self._nodes: list[onnx.NodeProto] = []
-        self.unread: dict[str, FileArray] = {}  # constants that are not in the file of data, but read when needed
+        self.weights: dict[str, Numbers | FileArray] = {}
         self._constants: dict[str, onnx.TensorProto] = {}
         self._sums: dict[tuple[str, int], str] = {}
 
@@ -190,23 +193,20 @@ class WeightNodes:
     def _constant(self, name: str, array: Numbers | FileArray) -> str:
         if name in self._constants:  # one matrix that is used twice
             return name
-        if is_of_files(array) and array.nbytes >= _LEAST_EXTERNAL and not self._source.is_for_others:
-            self.unread[name] = array
-            tensor = TensorProto(name=name, dims=array.shape, data_location=TensorProto.EXTERNAL)
-            tensor.data_type = helper.np_dtype_to_tensor_dtype(array.dtype)
-            self._constants[name] = tensor
+        if array.nbytes < _LEAST_EXTERNAL:
+            self._constants[name] = numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
             return name
-        contents = np.ascontiguousarray(array).reshape(array.shape)
-        if contents.nbytes < _LEAST_EXTERNAL:
-            self._constants[name] = numpy_helper.from_array(contents, name)
+        tensor = TensorProto(name=name, dims=array.shape, data_location=TensorProto.EXTERNAL)
+        tensor.data_type = helper.np_dtype_to_tensor_dtype(array.dtype)
+        self._constants[name] = tensor
+        if self._data is None:
+            self.weights[name] = array
             return name
+        contents = np.ascontiguousarray(array)
         self._data.write(bytes(-self._data.tell() % _ALIGNMENT))
-        tensor = TensorProto(name=name, dims=contents.shape, data_location=TensorProto.EXTERNAL)
-        tensor.data_type = helper.np_dtype_to_tensor_dtype(contents.dtype)
         for key, value in (("location", DATA), ("offset", self._data.tell()), ("length", contents.nbytes)):
             tensor.external_data.add(key=key, value=str(value))
         self._data.write(contents.data)
-        self._constants[name] = tensor
         return name
 
     def _node(self, operator: str, inputs: list[str], output: str, domain: str = "", **attributes: Any) -> str:

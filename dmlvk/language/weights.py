@@ -44,7 +44,7 @@ class Matrix:
     # INT8 [rows, blocks of a row], or UINT8 of two numbers of four bits, the first one lowest; ``None``: there are none
     factors: Numbers | FileArray | None = None
     zero: int = 0  # the number that stands for zero
-    zeros: Numbers | None = None  # UINT8 [rows, blocks of a row], those of each block instead
+    zeros: Numbers | FileArray | None = None  # UINT8 [rows, blocks of a row], those of each block instead
     high: Numbers | FileArray | None = None  # the other bits of numbers of 3, 5 and 6, likewise
     table: int = 0  # of TABLES
 
@@ -97,11 +97,19 @@ class Matrix:
         return self.minima is not None and self.scales is not None and self.scales.dtype == np.float16
 
     @property
-    def zero_points(self) -> Numbers | None:
+    def zero_points(self) -> Numbers | FileArray | None:
         """What stands for zero in each block, as operators have it: UINT8 [rows, bytes]; ``None``: one for all."""
         if self.zeros is None:
             return None
-        return packed(np.pad(self.zeros, ((0, 0), (0, -self.zeros.shape[1] % (8 // self.bits)))), self.bits)
+        bits, short = self.bits, -self.zeros.shape[1] % (8 // self.bits)
+
+        def points(zeros: Numbers) -> Numbers:
+            return packed(np.pad(zeros.reshape(len(zeros), -1), ((0, 0), (0, short))), bits)
+
+        if not is_of_files(self.zeros):
+            return points(self.zeros)
+        of_files: FileArray = self.zeros.then(points, (self.rows, (self.zeros.shape[1] + short) * bits // 8))
+        return of_files
 
     def pairs(self) -> tuple[Numbers | FileArray, Numbers | FileArray | None]:
         """Scales and factors as operators have them where blocks have minima: that of the minimum behind each.
@@ -153,7 +161,7 @@ class Matrix:
             return dataclasses.replace(self, numbers=_across(self.numbers, start, stop))
         whole = self.columns // self.scales.shape[1]
         if start % whole or stop % whole or self.order is not None:
-            return Matrix(32, self.multiplied_out()[:, start:stop])
+            return Matrix(32, self.multiplied_out()).between(start, stop)
         minima = None if self.minima is None else self.minima.between(start // self.block, stop // self.block)
         shares = {name: self.columns // array.shape[1] for name, array in self._arrays().items()}
         arrays: dict[str, Any] = {
@@ -189,11 +197,11 @@ class Matrix:
             scales = np.ldexp(np.float32(1), stored.astype(np.int32) - 128)
         if self.factors is not None:
             factors = np.asarray(self.factors)
-            factors = factors if factors.dtype == np.int8 else _unpacked(factors, 4)
+            factors = factors if factors.dtype == np.int8 else unpacked(factors, 4)
             scales = scales.repeat(factors.shape[1] // scales.shape[1], 1) * factors.astype(np.float32)
-        numbers = _unpacked(self.read, low)
+        numbers = unpacked(self.read, low)
         if self.high is not None:
-            numbers |= _unpacked(np.asarray(self.high), self.bits - low) << np.uint8(low)
+            numbers |= unpacked(np.asarray(self.high), self.bits - low) << np.uint8(low)
         return TABLES[self.table][numbers], scales
 
     def common(self) -> Matrix:
@@ -237,15 +245,28 @@ class Matrix:
         numbers = self.numbers.then(integers, (*shape, self.block * bits // 8), np.uint8)
         return Matrix(bits, numbers, self.numbers.then(scales, shape), zero=middle)
 
-    def multiplied_out(self) -> Numbers:
-        """The weights themselves, FLOAT32 [rows, columns]."""
+    def multiplied_out(self) -> Numbers | FileArray:
+        """The weights themselves, FLOAT32 [rows, columns]; of files they are not read yet."""
         if self.scales is None:
-            return self.read
+            return self.numbers
+        minima = [] if self.minima is None else self.minima._arrays().values()
+        of_files = [each for each in (*self._arrays().values(), *minima) if is_of_files(each)]
+        if not of_files:
+            return self._multiplied_out()
+        files = list(dict.fromkeys(file for each in of_files for file in each.files))
+
+        def read(start: int, stop: int) -> Numbers:
+            return self.part(start, stop)._with(np.asarray)._multiplied_out()
+
+        return FileArray.made(read, (self.rows, self.columns), np.float32, files)
+
+    def _multiplied_out(self) -> Numbers:
+        """The same of packed numbers in memory."""
         numbers, scales = self._whole()
-        zeros = np.float32(self.zero) if self.zeros is None else self.zeros.astype(np.float32)[..., None]
+        zeros = np.float32(self.zero) if self.zeros is None else np.asarray(self.zeros, np.float32)[..., None]
         weights: Numbers = (numbers.astype(np.float32) - zeros) * scales[..., None]
         if self.minima is not None:
-            weights -= self.minima.multiplied_out()[..., None]
+            weights -= np.asarray(self.minima.multiplied_out())[..., None]
         weights = weights.reshape(self.rows, self.columns)
         return weights if self.order is None else weights[:, np.argsort(self.order)]
 
@@ -295,7 +316,7 @@ def packed(numbers: Numbers, bits: int) -> Numbers:
     return made
 
 
-def _unpacked(data: Numbers, bits: int) -> Numbers:
+def unpacked(data: Numbers, bits: int) -> Numbers:
     """The numbers of few bits in bytes, along the last axis."""
     numbers = data[..., None] >> np.arange(0, 8, bits, dtype=np.uint8) & np.uint8(2**bits - 1)
     made: Numbers = numbers.reshape(*data.shape[:-1], -1)

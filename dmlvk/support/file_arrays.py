@@ -1,4 +1,4 @@
-"""Arrays whose elements stay in files, in an order of the file's, until somebody reads them."""
+"""Arrays whose elements stay in files, in an order of the file's, or are computed of them, when somebody reads them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,30 @@ _WORKERS = os.cpu_count() or 1
 _addresses = itertools.count(2**62, 2**44)  # Which no memory has: of each array, and the elements behind it
 
 
+class _Lines:
+    """Rows that a function gives, in the place of a file's blocks."""
+
+    def __init__(
+        self, read: Callable[[int, int], Array], start: int, count: int, width: int, files: Sequence[MappedFile]
+    ) -> None:
+        self.read, self.start, self.shape, self.files = read, start, (count, width), files
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice) -> _Lines:
+        start, stop, _ = rows.indices(len(self))
+        return _Lines(self.read, self.start + start, max(stop - start, 0), self.shape[1], self.files)
+
+    @property
+    def contents(self) -> Array:
+        return self.read(self.start, self.start + len(self))
+
+
 class _Rows(NamedTuple):
     """Some rows of a file."""
 
-    blocks: Bytes  # [rows, blocks, bytes], which lie in the file
+    blocks: Any  # [rows, blocks, bytes], which lie in the file, or _Lines
     orders: tuple[Order, ...]  # whose results lie one behind the other in each row
 
 
@@ -57,6 +77,19 @@ class FileArray(np.lib.mixins.NDArrayOperatorsMixin):
     def of(cls, blocks: Bytes, order: Order, shape: tuple[int, ...], dtype: npt.DTypeLike) -> FileArray:
         """What is made of a file's blocks."""
         return cls([_Rows(blocks, (order,))], shape, dtype)
+
+    @classmethod
+    def made(
+        cls,
+        read: Callable[[int, int], Array],  # rows from one to another, as often as somebody wants them
+        shape: tuple[int, ...],
+        dtype: npt.DTypeLike,
+        files: Sequence[MappedFile] = (),  # those that it reads
+        width: int = 0,  # bytes that are read for a row: the more, the fewer rows are wanted at once; 0: its own
+    ) -> FileArray:
+        """Rows that a function gives."""
+        own = math.prod(shape[1:]) * np.dtype(dtype).itemsize
+        return cls([_Rows(_Lines(read, 0, shape[0], width or own, files), (np.asarray,))], shape, dtype)
 
     @classmethod
     def joined(cls, several: Sequence[FileArray]) -> FileArray:
@@ -89,7 +122,10 @@ class FileArray(np.lib.mixins.NDArrayOperatorsMixin):
         return FileArray.joined([self[int(run[0]) : int(run[-1]) + 1] for run in runs])
 
     def across(self, start: int, stop: int) -> FileArray:
-        """Of each row those along the second axis that come of whole blocks."""
+        """Of each row those along the second axis, of blocks that come of whole ones."""
+        if any(isinstance(part.blocks, _Lines) for part in self._parts):
+            shape = self.shape[0], stop - start, *self.shape[2:]
+            return self.then(lambda rows: rows.reshape(-1, *self.shape[1:])[:, start:stop], shape)
         count = self._parts[0].blocks.shape[1]
         first, last = (place * count // self.shape[1] for place in (start, stop))
         parts = [part._replace(blocks=part.blocks[:, first:last]) for part in self._parts]
@@ -115,7 +151,8 @@ class FileArray(np.lib.mixins.NDArrayOperatorsMixin):
     @property
     def files(self) -> list[MappedFile]:
         """Those that it is read of."""
-        return files_of(part.blocks for part in self._parts)
+        made = [file for part in self._parts if isinstance(part.blocks, _Lines) for file in part.blocks.files]
+        return list(dict.fromkeys([*made, *files_of(part.blocks for part in self._parts)]))
 
     # What arrays have.
 
@@ -154,7 +191,10 @@ class FileArray(np.lib.mixins.NDArrayOperatorsMixin):
         return array if dtype is None else array.astype(dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **members: Any) -> Any:
-        return getattr(ufunc, method)(*(np.asarray(each) for each in inputs), **members)
+        if any(is_of_files(each) for each in members.get("out") or ()):
+            raise ValueError("output array is read-only: its elements stay in files")
+        read = {name: np.asarray(each) if is_of_files(each) else each for name, each in members.items()}
+        return getattr(ufunc, method)(*(np.asarray(each) for each in inputs), **read)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # NumPy looks for other protocols before ``__array__``
@@ -223,7 +263,7 @@ def fill(several: Sequence[tuple[Any, int, Bytes]]) -> None:
     for array, begin, destination in several:
         if is_of_files(array) and destination.size:
             for piece, lines in array._written(begin, destination):
-                key = address_of(piece.blocks), piece.blocks.shape, piece.blocks.strides
+                key = _place_of(piece.blocks)
                 wanted.setdefault(key, []).append((piece, lines))
             continue
         for at in range(0, destination.size, _AT_ONCE):
@@ -241,15 +281,28 @@ def _copy(array: Array, begin: int, destination: Bytes) -> None:
 
 def _write(wanted: Sequence[tuple[_Rows, Bytes]]) -> None:
     """Writes what is made of the same blocks."""
-    blocks = wanted[0][0].blocks
-    file = file_of(blocks)
-    contents = blocks if file is None else file.copy(blocks)
+    contents = contents_of(wanted[0][0].blocks)
     for piece, lines in wanted:
         first = 0
         for order in piece.orders:
             numbers = np.ascontiguousarray(order(contents)).reshape(len(lines), -1).view(np.uint8)
             lines[:, first : first + numbers.shape[1]] = numbers
             first += numbers.shape[1]
+
+
+def _place_of(blocks: Any) -> tuple[object, ...]:
+    """What blocks of the same contents have in common."""
+    if isinstance(blocks, _Lines):
+        return blocks.read, blocks.start, len(blocks)
+    return address_of(blocks), blocks.shape, blocks.strides
+
+
+def contents_of(blocks: Any) -> Array:
+    """What a view of a file shows, in memory of its own; other arrays as they are."""
+    if isinstance(blocks, _Lines):
+        return blocks.contents
+    file = file_of(blocks)
+    return blocks if file is None else file.copy(blocks)
 
 
 def _of_both(change: Callable[[Array, Array], Array], first: Order, second: Order, blocks: Bytes) -> Array:

@@ -17,6 +17,8 @@ from dmlvk.support.files import open_regular
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 
+_SPARSE = 4  # Bytes from the first to the last, by those that are wanted, from which lines are read one by one
+
 _DROP = getattr(mmap, "MADV_DONTNEED", None)
 """Drops pages of a mapping; those of a file are read again where they are needed. Windows has no such advice."""
 
@@ -66,7 +68,10 @@ class MappedFile(mmap.mmap):
         Raises:
             ChangedFileError: the file ends before them.
         """
-        place, done = address_of(array) - self._address + begin, 0
+        self._read_at(address_of(array) - self._address + begin, destination)
+
+    def _read_at(self, place: int, destination: Bytes) -> None:
+        done = 0
         if not hasattr(os, "preadv"):  # Windows, which cuts no file that is mapped
             np.copyto(destination, self.array(np.uint8, place, destination.shape))
             return
@@ -77,11 +82,19 @@ class MappedFile(mmap.mmap):
             done += count
 
     def copy(self, array: Array) -> Array:
-        """The same elements as a view of this file has, with its strides, in memory of their own."""
-        last = sum((size - 1) * step for size, step in zip(array.shape, array.strides, strict=True))
-        contents = np.empty(last + array.itemsize, np.uint8)
-        self.read_into(array, contents)
-        return np.ndarray(array.shape, array.dtype, contents.data, 0, array.strides)
+        """The same elements as a view of this file has, in memory of their own, in the order of their addresses."""
+        steps = list(array.strides)
+        last = sum((size - 1) * step for size, step in zip(array.shape, steps, strict=True)) + array.itemsize
+        count, axis = 1, int(np.argmax(steps)) if steps else 0
+        if last > _SPARSE * array.nbytes:  # columns of a matrix, say: what is between is not read
+            count, length = array.shape[axis], last - (array.shape[axis] - 1) * steps[axis]
+            step, steps[axis], last = steps[axis], length, length
+        else:
+            step = last
+        contents, place = np.empty((count, last), np.uint8), address_of(array) - self._address
+        for number, line in enumerate(contents):
+            self._read_at(place + number * step, line)
+        return np.ndarray(array.shape, array.dtype, contents.data, 0, steps)
 
     @property
     def is_as_it_was(self) -> bool:

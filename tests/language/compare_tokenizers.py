@@ -77,7 +77,7 @@ def main() -> int:
         name, _, file = pair.partition("=")
         theirs = Tokenizer.from_file(file)
         if Path(name).is_file():
-            own = Tokenizer.from_str(GgufTokenizer.of(GgufSource([GgufFile(Path(name))])).tokenizer())
+            own = GgufTokenizer.of(GgufSource([GgufFile(Path(name))])).tokenizer()
         else:
             with tempfile.TemporaryDirectory() as folder:
                 model = json.loads(Path(file).read_text(encoding="utf-8"))

@@ -20,7 +20,16 @@ from dmlvk.language.gguf_blocks import BLOCKS, matrix
 from dmlvk.language.hub_source import HubSource
 from dmlvk.language.templates import rendered
 from tests.effort import IS_QUICK
-from tests.language.small_llama import HEADS, KEY_HEADS, LAYERS, byte_tokens, random_blocks, write_llama, write_tensors
+from tests.language.small_llama import (
+    HEADS,
+    KEY_HEADS,
+    LAYERS,
+    TEMPLATE,
+    byte_tokens,
+    random_blocks,
+    write_llama,
+    write_tensors,
+)
 from tests.language.small_models import CASES, initialize, write_gguf, write_hub_folder
 
 PROMPT = [70, 80, 90, 100, 110, 75] * 4 + [33]
@@ -267,6 +276,25 @@ def write_folder(folder: Path) -> None:
     tokens = {token: number for number, token in enumerate(byte_tokens())}
     content = {"version": "1.0", "added_tokens": [], "model": {"type": "BPE", "vocab": tokens, "merges": []}}
     (folder / "tokenizer.json").write_text(json.dumps(content))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": TEMPLATE}))
+
+
+@pytest.mark.parametrize("what", ["twice", "inside"])
+def test_tensors_that_are_ambiguous_are_refused(tmp_path: Path, what: str) -> None:
+    write_folder(tmp_path)
+    data = (tmp_path / "model.safetensors").read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    text = json.dumps(header)
+    if what == "twice":
+        text, message = f'{text[:-1]}, "lm_head.weight": {json.dumps(header["lm_head.weight"])}}}', "stands twice"
+    else:
+        norm, start = header["model.norm.weight"], header["lm_head.weight"]["data_offsets"][0] + 2
+        text = json.dumps(header | {"model.norm.weight": norm | {"data_offsets": [start, start + 128]}})
+        message = "'model.norm.weight' begins inside of 'lm_head.weight'"
+    (tmp_path / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text.encode() + data[8 + length :])
+    with pytest.raises(dml.ModelFileError, match=f"is a damaged safetensors file: .*{message}"):
+        LanguageModel(tmp_path)
 
 
 @pytest.mark.parametrize(

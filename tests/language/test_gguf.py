@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import math
 import os
@@ -26,7 +25,7 @@ import pytest
 import dmlvk as dml
 from dmlvk.language import Conversation, LanguageModel, convert_gguf
 from dmlvk.language.architectures import decoder_of
-from dmlvk.language.conversion import opened_folder
+from dmlvk.language.conversion import read_folder
 from dmlvk.language.decoder_graph import DecoderGraph
 from dmlvk.language.gguf_blocks import BLOCKS, matrix, plain
 from dmlvk.language.gguf_source import GgufSource
@@ -306,6 +305,15 @@ def awq(weights: Any, random_: Any) -> tuple[dict[str, Any], Any]:
     return made | {"scales": parts["scales"]}, values
 
 
+def weights_of(path: Path, at_once: int) -> dict[str, bytes]:
+    """The contents of a model's constants, read by about so many bytes of the file."""
+    made = read_folder(path).made
+    assert made is not None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dmlvk.support.file_arrays._AT_ONCE", at_once)
+        return {name: np.asarray(array).tobytes() for name, array in made.weights.items()}
+
+
 def bytes_read(model: onnx.ModelProto, matrix: str) -> int:
     """What the model's operators read of a matrix, which lies on the device as it is."""
     return sum(
@@ -378,9 +386,10 @@ def test_packed_matrices_are_multiplied_as_what_they_stand_for(tmp_path: Path, d
         np.testing.assert_allclose(model.logits(PROMPT).numpy()[0], expected, atol=2e-4)
     if way in ("gptq", "gptq 8", "awq"):
         source = HubSource(tmp_path)
-        made = DecoderGraph(source, decoder_of(source), io.BytesIO()).model()
+        made = DecoderGraph(source, decoder_of(source)).model()
         names = [f"model.layers.0.mlp.down_proj.{part}" for part in ("qweight", "qzeros", "scales")]
         assert bytes_read(made, "blk.0.ffn_down.") <= 1.01 * sum(tensors[name].nbytes for name in names)
+    assert weights_of(tmp_path, 256) == weights_of(tmp_path, 2**20), "read by few rows"
     configure(tmp_path, packing | {"quant_method": "bitsandbytes"})
     with pytest.raises(dml.UnsupportedError, match="quant_method is 'bitsandbytes'; fp8, gptq, awq"):
         LanguageModel(tmp_path, device)
@@ -434,6 +443,25 @@ def test_plain_weights_are_packed_as_ggml_does(tmp_path: Path, device: dml.Devic
             LanguageModel(tmp_path, device, quantize=wrong)  # type: ignore[arg-type]
 
 
+def split_tensors(folder: Path) -> None:
+    """Puts a folder's tensors in two files with an index."""
+    data = (folder / "model.safetensors").read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = {name: each for name, each in json.loads(data[8 : 8 + length]).items() if name != "__metadata__"}
+    names = {f"part{number}.safetensors": list(header)[number::2] for number in range(2)}
+    for file, some in names.items():
+        made, contents = {}, b""
+        for name in some:
+            start, end = header[name]["data_offsets"]
+            made[name] = header[name] | {"data_offsets": [len(contents), len(contents) + end - start]}
+            contents += data[8 + length + start : 8 + length + end]
+        text = json.dumps(made).encode()
+        (folder / file).write_bytes(struct.pack("<Q", len(text)) + text + contents)
+    index = {"weight_map": {name: file for file, some in names.items() for name in some}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    (folder / "model.safetensors").unlink()
+
+
 DAMAGED_FOLDERS = 500
 """Folders of the long mode."""
 
@@ -467,13 +495,15 @@ def try_damaged(first: int, directory: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits a process's memory and says what it has")
 @pytest.mark.parametrize("first", range(0, DAMAGED_FOLDERS, _EACH)[: 1 if IS_QUICK else None])
-@pytest.mark.parametrize("kind", ["genai", "hub", "pieces"])
+@pytest.mark.parametrize("kind", ["genai", "hub", "pieces", "parts"])
 def test_damaged_folders_are_one_error_each_and_leave_nothing_behind(tmp_path: Path, kind: str, first: int) -> None:
     if kind == "genai":
         write_folder(tmp_path)
     else:
         (tmp_path / "folder").mkdir()
         write_plain_folder(tmp_path / "folder")
+    if kind == "parts":
+        split_tensors(tmp_path / "folder")
     if kind == "pieces":
         (tmp_path / "folder" / "tokenizer.json").unlink()
         pieces = ["<unk>", "<s>", "</s>", *"\u2581abc", "ab"]
@@ -551,6 +581,8 @@ def test_numbers_that_stay_in_the_file_are_read_by_whoever_looks(tmp_path: Path,
         fill([(array, 3, part)])
         assert part.tobytes() == whole.tobytes()[3:-2], "from the middle of a row to that of another one"
     array = made.planes
+    with pytest.raises(ValueError, match="read-only"):
+        np.add(array, 1, out=array)
     check_unchanged([array])
     path.write_bytes(b"others")
     with pytest.raises(dml.ModelFileError, match="was written to after the model was loaded"):
@@ -560,22 +592,22 @@ def test_numbers_that_stay_in_the_file_are_read_by_whoever_looks(tmp_path: Path,
 def test_a_file_that_is_cut_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its pages are not there any more, and whoever touched one would end the process."""
     write_packed(tmp_path / "model.gguf", monkeypatch, "Q4_K")
-    with opened_folder(tmp_path / "model.gguf") as folder:
-        options = SessionOptions()
-        options.add_external_initializers(list(folder.unread), list(folder.unread.values()))
-        os.truncate(tmp_path / "model.gguf", 2**12)
-        with pytest.raises(dml.ModelFileError, match=r"model\.gguf: was written to after the model was loaded"):
-            InferenceSession(folder.model, options)
+    made = read_folder(tmp_path / "model.gguf").made
+    assert made is not None
+    options = SessionOptions()
+    options.add_external_initializers(list(made.weights), list(made.weights.values()))
+    os.truncate(tmp_path / "model.gguf", 2**12)
+    with pytest.raises(dml.ModelFileError, match=r"model\.gguf: was written to after the model was loaded"):
+        InferenceSession(made.model, options)
 
 
-def test_numbers_of_a_file_are_not_written_to_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_of_a_file_are_neither_copied_nor_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_packed(tmp_path / "model.gguf", monkeypatch, "Q4_K")
-    with opened_folder(tmp_path / "model.gguf") as folder:
-        written = sum(file.stat().st_size for file in folder.model.parent.iterdir() if "model" in file.name)
-        packed = sum(
-            t.n_bytes for t in gguf.GGUFReader(tmp_path / "model.gguf").tensors if t.tensor_type.name == "Q4_K"
-        )
-        assert written < (tmp_path / "model.gguf").stat().st_size - packed / 2
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    made = read_folder(tmp_path / "model.gguf").made
+    assert made is not None
+    copied = sum(array.nbytes for array in made.weights.values() if not is_of_files(array))
+    assert copied + made.model.ByteSize() < (tmp_path / "model.gguf").stat().st_size / 10
 
 
 @pytest.mark.parametrize("kind", PACKED)
@@ -584,6 +616,6 @@ def test_packed_weights_have_about_the_bytes_of_the_file(
 ) -> None:
     write_packed(tmp_path / "model.gguf", monkeypatch, kind)
     source = GgufSource.opened(tmp_path / "model.gguf")
-    made_of_file = DecoderGraph(source, decoder_of(source), io.BytesIO()).model()
+    made_of_file = DecoderGraph(source, decoder_of(source)).model()
     of_file = next(t for t in gguf.GGUFReader(tmp_path / "model.gguf").tensors if t.name == "blk.0.ffn_down.weight")
     assert bytes_read(made_of_file, "blk.0.ffn_down.") <= 1.1 * of_file.n_bytes

@@ -54,7 +54,7 @@ def tokenizer_of(fields: dict[str, Any], path: Path, name: str = "model") -> Any
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.close()
-    return Tokenizer.from_str(GgufTokenizer.of(GgufSource([GgufFile(path)])).tokenizer())
+    return GgufTokenizer.of(GgufSource([GgufFile(path)])).tokenizer()
 
 
 @pytest.mark.parametrize("cut", ["qwen2", "qwen35", "gpt-2"])
@@ -110,7 +110,7 @@ def test_pieces_of_the_best_score_are_merged_first(tmp_path: Path, has_prefix: b
     own = tokenizer_of(fields, tmp_path / "model.gguf")
     whole = tokenizer_of({**fields, "add_bos_token": True, "add_eos_token": True}, tmp_path / "model.gguf")
     write_pieces(tmp_path / "tokenizer.model", tokens, scores, kinds, has_prefix=has_prefix)
-    of_folder = Tokenizer.from_str(GgufTokenizer.of(GgufSource([piece_file(tmp_path / "tokenizer.model")])).tokenizer())
+    of_folder = GgufTokenizer.of(GgufSource([piece_file(tmp_path / "tokenizer.model")])).tokenizer()
     numbers = {piece: 260 + place for place, piece in enumerate(plain)}
 
     def merged(text: str) -> list[int]:

@@ -16,6 +16,7 @@ import onnx
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
 from dmlvk.onnx.model.limits import DEFAULT_LIMITS, Limits
 from dmlvk.onnx.model.loading import OnnxModel, ValueInfo
+from dmlvk.support.file_arrays import is_of_files
 from dmlvk.support.mapped_files import files_of
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ class SessionOptions:
         }
         return {
             name: value
-            if isinstance(value, np.ndarray) and value.flags.c_contiguous and files_of([value])
+            if is_of_files(value) or (isinstance(value, np.ndarray) and value.flags.c_contiguous and files_of([value]))
             else np.array(value, order="C")
             for name, value in numbers.items()
         }
