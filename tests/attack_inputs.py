@@ -27,6 +27,7 @@ from dmlvk.operators import OPERATORS, Field
 from tests.graphs.random_graphs import Builder
 from tests.language.damage import damage_folder, damaged_gguf
 from tests.language.small_llama import write_folder
+from tests.language.test_files import write_folder as write_plain_folder
 from tests.onnx import random_decoders
 from tests.onnx.contradicting_caches import OnnxRuntime, fault_of
 from tests.onnx.random_content_models import compared as compared_by_contents
@@ -249,6 +250,8 @@ def _folder_sound() -> tempfile.TemporaryDirectory[str]:
     """A file, and the folder that is made of it; kept as long as the process."""
     directory = tempfile.TemporaryDirectory(prefix="dmlvk-attack-")
     write_folder(Path(directory.name))
+    (Path(directory.name) / "hub").mkdir()
+    write_plain_folder(Path(directory.name) / "hub")
     return directory
 
 
@@ -258,13 +261,14 @@ def language_model(seed: int, device: dml.Device) -> str:
     sound = Path(_folder_sound().name)
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory) / "folder"
-        if choose.random() < 0.5:
+        if choose.random() < 0.4:
             file = Path(directory) / "model.gguf"
             file.write_bytes(damaged_gguf((sound / "model.gguf").read_bytes(), choose))
             convert_gguf(file, folder)
         else:
-            shutil.copytree(sound / "folder", folder)
-            damage_folder(folder, choose)
+            name, config = choose.choice([("folder", "genai_config.json"), ("hub", "config.json")])
+            shutil.copytree(sound / name, folder)
+            damage_folder(folder, choose, config)
         with LanguageModel(folder, device=device) as model:
             list(Conversation(model).reply("ab", most=3))
     return "runs"
