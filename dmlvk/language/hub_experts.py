@@ -61,7 +61,7 @@ def _in_turn(source: Source, own: str, part: str, sizes: tuple[int, int, int]) -
         blocks = source.codes(f"{name}_blocks", (count, high, columns // 32, 16)).reshape(count * high, -1, 16)
         scales = source.codes(f"{name}_scales", (count, high, columns // 32)).reshape(count * high, -1)
         return mxfp4_matrix(blocks[lines], scales[lines])
-    return source.turned(name, (count, columns, high), lines)
+    return Matrix(32, source.turned(name, (count, columns, high), lines))
 
 
 def expert_biases(source: Source, own: str, part: str, sizes: tuple[int, int]) -> Numbers:

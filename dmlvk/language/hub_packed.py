@@ -100,7 +100,7 @@ class Packing:
             raise source.refusal(f"{source.tensor_named(module)}: {rows} x {columns} integers are no whole words")
         order = self._order(module, columns, group)
         numbers = self._integers(module, (rows, count, group * bits // 8), bits, order)
-        scales = source.turned(f"{module}.scales", (count, rows)).numbers
+        scales = source.turned(f"{module}.scales", (count, rows))
         made = Matrix(bits, numbers, scales, None, group, order, zero=2 ** (bits - 1))
         words = source.codes(f"{module}.qzeros", (count, rows // of_word))
         more = int(not is_awq and self._config.get("checkpoint_format", "gptq") != "gptq_v2")
@@ -120,7 +120,8 @@ class Packing:
         middle = 0 if bits < 8 else made.zero
 
         def minima(start: int, stop: int) -> Numbers:
-            return (zeros(start, stop) - middle).astype(np.float32) * np.asarray(scales[start:stop])
+            made: Numbers = (zeros(start, stop) - middle).astype(np.float32) * np.asarray(scales[start:stop])
+            return made
 
         below = FileArray.made(minima, (rows, count), np.float32, files_of([words, scales]))
         return dataclasses.replace(made, minima=Matrix(32, below), zero=middle)
@@ -184,7 +185,8 @@ def _rows_of_awq(words: Numbers, start: int, stop: int) -> Numbers:
     pairs = np.ascontiguousarray(found.view(np.uint8).T).view("<u2")  # of a column and the next one
     halves = [pairs & 0x0F | pairs >> 4 & 0xF0, pairs >> 4 & 0x0F | pairs >> 8 & 0xF0]
     lines = np.stack(halves, axis=1).astype(np.uint8).reshape(-1, each, columns // 2)
-    return lines[:, list(_ORDER_OF_AWQ)].reshape(-1, columns // 2)[start - first * each : stop - first * each]
+    rows: Numbers = lines[:, list(_ORDER_OF_AWQ)].reshape(-1, columns // 2)
+    return rows[start - first * each : stop - first * each]
 
 
 def _table() -> Numbers:

@@ -152,12 +152,12 @@ class HubSource(Source):
             raise self.refusal(f"{name} is of the type {tensor.kind!r:.100}; {', '.join(_PLAIN)} are run")
         return tensor
 
-    def turned(self, name: str, sizes: tuple[int, ...], lines: slice = slice(None)) -> Matrix:
+    def turned(self, name: str, sizes: tuple[int, ...], lines: slice = slice(None)) -> FileArray:
         own = self._take(name, sizes)
         tensor = self._plain(own)
         several = tensor.contents.reshape(-1, *sizes[-2:], _SIZES[tensor.kind]).swapaxes(1, 2)
         made = FileArray.joined([plain(tensor.kind, each[lines]) for each in several])
-        return Matrix(32, made.then(lambda values: self.finite(own, values)))
+        return made.then(lambda values: self.finite(own, values))
 
     def codes(self, name: str, sizes: tuple[int, ...]) -> Numbers:
         own = self._take(name, sizes)

@@ -93,7 +93,7 @@ def score_head(source: HubSource, hidden: int) -> Head:
     count = source.sizes(source.tensor_named(f"{outer}.weight"))[0]
     layers = []
     for name, rows in ((inner, hidden), (outer, count)):
-        weights = source.matrix(f"{name}.weight", rows, hidden).multiplied_out()
+        weights = np.asarray(source.matrix(f"{name}.weight", rows, hidden).multiplied_out())
         layers.append(HeadLayer(weights, source.vector(f"{name}.bias", rows), name == inner))
     return Head("first", tuple(layers))
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from dmlvk.errors import ModelFileError, UnsupportedError
 from dmlvk.language.weights import Matrix, Numbers
+from dmlvk.support.file_arrays import FileArray
 
 
 class Source(ABC):
@@ -233,8 +234,8 @@ class Source(ABC):
         """
         raise self.refusal(f"{name} is of no type that has bytes")
 
-    def turned(self, name: str, sizes: tuple[int, ...], lines: slice = slice(None)) -> Matrix:
-        """The columns of plain matrices as rows, those of one behind those of another.
+    def turned(self, name: str, sizes: tuple[int, ...], lines: slice = slice(None)) -> FileArray:
+        """The columns of plain matrices as rows, those of one behind those of another: FLOAT32 [rows, elements].
 
         Args:
             sizes: of the tensor: rows and columns, behind how many matrices there are if it has so many dimensions.

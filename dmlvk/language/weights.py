@@ -107,7 +107,7 @@ class Matrix:
             return packed(np.pad(zeros.reshape(len(zeros), -1), ((0, 0), (0, short))), bits)
 
         if not is_of_files(self.zeros):
-            return points(self.zeros)
+            return points(np.asarray(self.zeros))
         of_files: FileArray = self.zeros.then(points, (self.rows, (self.zeros.shape[1] + short) * bits // 8))
         return of_files
 
