@@ -161,7 +161,7 @@ def kernel_cache(seed: int, device: dml.Device) -> str:
     for _ in range(2):
         command = [sys.executable, "-c", script]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"with a damaged cache: {done.stderr[-500:]}"
+        assert done.returncode == 0, f"with a damaged cache: {done.stderr[-250:]}"
         for path in [path for path in cache.rglob("*") if path.is_file() and choose.random() < 0.5]:
             contents = bytearray(path.read_bytes())
             if contents and choose.random() < 0.7:
