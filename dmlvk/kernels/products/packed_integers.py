@@ -195,7 +195,7 @@ def rows_kernels(chunks_of: DataType | None = None, *, is_of_experts: bool = Fal
 def variants(*, is_of_experts: bool = False) -> Iterator[ShaderVariant]:
     """The shaders; of rows that have weights of their own each, or of others."""
     for bits, chunk in itertools.product(BITS, CHUNKS):
-        yield _processor_variant(defines(bits, chunk, Target()), is_of_experts=is_of_experts)
+        yield from _processor_variants(defines(bits, chunk, Target()), 1, is_of_experts=is_of_experts)
     for kernel in rows_kernels(is_of_experts=is_of_experts):  # of which those of some sizes have a shader in common
         for has_dot_product in (False, True):
             yield kernel.variant(Target(has_integer_dot_product=has_dot_product), is_of_experts=is_of_experts)
@@ -204,7 +204,12 @@ def variants(*, is_of_experts: bool = False) -> Iterator[ShaderVariant]:
             yield kernel.variant(Target(), is_of_experts=is_of_experts)
             if kernel.invocations == _INVOCATIONS[-1] and not kernel.is_gated and kernel.rows != 2:
                 own = defines_of(chunks_of, kernel.bits, kernel.chunk, Target())
-                yield _processor_variant(own, kernel.rows, is_of_experts=is_of_experts)
+                yield from _processor_variants(own, kernel.rows, is_of_experts=is_of_experts)
+
+
+def _processor_variants(own: Mapping[str, str], rows: int, *, is_of_experts: bool) -> Iterator[ShaderVariant]:
+    for shares_terms in (False, True):
+        yield _processor_variant(own, rows, shares_terms=shares_terms, is_of_experts=is_of_experts)
 
 
 def rows_kernel(rows: int, terms: int, weights: BlockWeights, target: Target, *, is_gated: bool) -> RowsKernel:
@@ -230,14 +235,16 @@ def rows_kernel(rows: int, terms: int, weights: BlockWeights, target: Target, *,
     return next((kernel for kernel in kernels if kernel.segments >= segments), kernels[-1])
 
 
-def _processor_variant(own: Mapping[str, str], rows: int = 1, *, is_of_experts: bool) -> ShaderVariant:
+def _processor_variant(own: Mapping[str, str], rows: int, *, shares_terms: bool, is_of_experts: bool) -> ShaderVariant:
     given = {
         **own,
         "BLOCK_ROWS": f"{rows}u",
         "INVOCATIONS": f"{_PROCESSOR_INVOCATIONS}u",
         "MOST_COLUMNS": f"{_PROCESSOR_COLUMNS}u",
+        "SHARES_TERMS": str(int(shares_terms)),
     }
-    return _variant("processors", given, is_of_experts=is_of_experts, size=f".{rows}" * (rows > 1))
+    size = f".{rows}" * (rows > 1) + ".shared" * shares_terms
+    return _variant("processors", given, is_of_experts=is_of_experts, size=size)
 
 
 def _processor_columns(terms: int, chunk: int, rows: int, *, is_chunked: bool) -> int:
@@ -313,7 +320,8 @@ def rows_launch(
         across = each * _PROCESSOR_INVOCATIONS
         tiles = -(-product.rows // rows), -(-product.columns // across)
         own = defines_of(chunks_of, weights.bits, chunk, Target())
-        variant = _processor_variant(own, rows, is_of_experts=is_of_experts)
+        shares_terms = target.has_shuffles
+        variant = _processor_variant(own, rows, shares_terms=shares_terms, is_of_experts=is_of_experts)
         return RowsLaunch(variant, _PROCESSOR_INVOCATIONS, tiles, {**constants, "GROUP_COLUMNS": across})
     most = 1 if is_of_experts else _ROWS[-1]
     kernel = rows_kernel(min(product.rows, most), product.terms, weights, target, is_gated=is_gated)

@@ -1,11 +1,10 @@
 // Products with packed weights on processors: by exact integers or, where IS_CHUNKED is defined, chunk by chunk. An invocation has a lane of
 // columns and BLOCK_ROWS rows, without shared memory. It goes through each chunk of the rows once, for GROUP_COLUMNS / INVOCATIONS columns.
 //
-// Integers are floats here, since sums below 2^24 are exact, and one instruction multiplies and adds. With weights of up to 4 bits two
-// parts of n suffice, the second of 16 bits; with 8 bits there are three.
+// Integers are floats here, since sums below 2^24 are exact, and one instruction multiplies and adds: n is two parts of 12 bits.
 //
-// The compile script passes BLOCK_ROWS, INVOCATIONS, MOST_COLUMNS (columns of an invocation) and what packed_integers.glsl, or
-// packed_chunks.glsl, is passed.
+// The compile script passes BLOCK_ROWS, INVOCATIONS, MOST_COLUMNS (columns of an invocation), SHARES_TERMS and what
+// packed_integers.glsl, or packed_chunks.glsl, is passed.
 #ifdef IS_CHUNKED
 #include "products/packed_chunks.glsl"
 #else
@@ -13,44 +12,84 @@
 #include "products/packed_integers.glsl"
 #endif
 
+#define ROW_PARTS 2u
+
 layout(local_size_x = INVOCATIONS) in;
 
 layout(constant_id = 20) const uint GROUP_COLUMNS = 1u; // a multiple of INVOCATIONS
 // Whether all chunks are whole.
 layout(constant_id = 21) const bool CHUNKS_ARE_WHOLE = false;
 
-#if WEIGHT_BITS == 8
-#define ROW_PARTS 3
+// What processors load is loaded for one invocation after the other. All invocations of a work group have the same rows: where that is one
+// subgroup (SHARES_TERMS), each loads others of their terms, and hands on what it makes of them.
+#if SHARES_TERMS
+#define OWN_TERMS (CHUNK / INVOCATIONS)
+#define TERM_NUMBER(i) ((i) * INVOCATIONS + gl_SubgroupInvocationID)
+#define OF_ALL(own, number) subgroupShuffle(own[(number) / INVOCATIONS], (number) % INVOCATIONS)
+#define LARGEST_OF(number) subgroupMax(number)
+#define SMALLEST_OF(number) subgroupMin(number)
+#define SUM_OF(number) subgroupAdd(number)
+#define BITS_OF(number) subgroupOr(number)
+#define LOAD_OWN(own, row) \
+    [[unroll]] for (uint i = 0u; i < OWN_TERMS; ++i) { \
+        uint term_ = term + TERM_NUMBER(i); \
+        uint index_ = left_index(min(first_row + row, parameters.rows - 1u), min(term_, parameters.terms - 1u)); \
+        uint bits_ = operand(LOAD(OPERAND, words_left, index_)); \
+        own[i] = term_ < end ? bits_ : 0u; \
+    }
 #else
-#define ROW_PARTS 2
+#define OWN_TERMS CHUNK
+#define TERM_NUMBER(i) (i)
+#define OF_ALL(own, number) own[number]
+#define LARGEST_OF(number) number
+#define SMALLEST_OF(number) number
+#define SUM_OF(number) number
+#define BITS_OF(number) number
+#define LOAD_OWN(own, row) \
+    [[unroll]] for (uint i = 0u; i < CHUNK; i += 4u) { \
+        uvec4 four_ = left_four(min(first_row + row, parameters.rows - 1u), term + i, end); \
+        [[unroll]] for (uint k = 0u; k < 4u; ++k) { own[i + k] = four_[k]; } \
+    }
 #endif
 
+// What belongs to the next column comes to the front of numbers of columns, and what belonged to this one goes behind those: llvmpipe keeps an
+// array in memory that is indexed by a variable, and stores it number by number.
+#define BRING_TO_THE_FRONT(of_columns, row, number) \
+    [[unroll]] for (uint next_ = 1u; next_ <= MOST_COLUMNS; ++next_) { \
+        bool is_last_ = next_ == GROUP_COLUMNS / INVOCATIONS; \
+        uint at_ = min(next_, MOST_COLUMNS - 1u) * BLOCK_ROWS + (row); \
+        of_columns[(next_ - 1u) * BLOCK_ROWS + (row)] = is_last_ ? number : of_columns[at_]; \
+    }
+
+// The condition of a loop comes last: llvmpipe executes a body once more for no invocation where it comes first.
 void main() {
     WORK_GROUP(group)
     uint first_row = group % parameters.row_tiles * BLOCK_ROWS;
     uint first_column = group / parameters.row_tiles * GROUP_COLUMNS + index_in_group();
     float totals[MOST_COLUMNS * BLOCK_ROWS];
     float sums[MOST_COLUMNS * BLOCK_ROWS];
-    for (uint segment = 0u; segment < SEGMENTS; ++segment) {
-        uint end = min(segment * SEGMENT + SEGMENT, parameters.terms);
-        for (uint i = 0u; i < GROUP_COLUMNS / INVOCATIONS * BLOCK_ROWS; ++i) { sums[i] = 0.0; }
-        for (uint term = segment * SEGMENT; term < end; term += CHUNK) {
+    [[unroll]] for (uint i = 0u; i < MOST_COLUMNS * BLOCK_ROWS; ++i) { totals[i] = 0.0; }
+    uint segment = 0u;
+    do {
+        uint term = segment;
+        uint end = min(segment + SEGMENT, parameters.terms);
+        [[unroll]] for (uint i = 0u; i < MOST_COLUMNS * BLOCK_ROWS; ++i) { sums[i] = 0.0; }
+        do {
 #ifdef IS_CHUNKED
             float terms[BLOCK_ROWS * CHUNK];
             float row_sums[BLOCK_ROWS];
             uint row_least[BLOCK_ROWS];
             [[unroll]] for (uint row = 0u; row < BLOCK_ROWS; ++row) {
+                uint own[OWN_TERMS];
+                LOAD_OWN(own, row)
                 uint lowest = NO_LOWEST;
+                [[unroll]] for (uint i = 0u; i < OWN_TERMS; ++i) { lowest = min(lowest, lowest_of(own[i])); }
                 row_sums[row] = 0.0;
-                [[unroll]] for (uint i = 0u; i < CHUNK; i += 4u) {
-                    uvec4 four = left_four(min(first_row + row, parameters.rows - 1u), term + i, end);
-                    lowest = min(lowest, lowest_of_four(four));
-                    [[unroll]] for (uint k = 0u; k < 4u; ++k) {
-                        terms[row * CHUNK + i + k] = uintBitsToFloat(four[k]);
-                        row_sums[row] = rounded_sum(row_sums[row], uintBitsToFloat(four[k]));
-                    }
+                [[unroll]] for (uint i = 0u; i < CHUNK; ++i) {
+                    terms[row * CHUNK + i] = uintBitsToFloat(OF_ALL(own, i));
+                    row_sums[row] = rounded_sum(row_sums[row], terms[row * CHUNK + i]);
                 }
-                row_least[row] = least_scale(lowest);
+                row_least[row] = least_scale(SMALLEST_OF(lowest));
             }
 #else
             float parts[BLOCK_ROWS * CHUNK * ROW_PARTS];
@@ -58,45 +97,49 @@ void main() {
             float row_units[BLOCK_ROWS], row_scales[BLOCK_ROWS];
             uint rests[BLOCK_ROWS];
             [[unroll]] for (uint row = 0u; row < BLOCK_ROWS; ++row) {
-                uvec4 terms[CHUNK / 4u];
+                uint own[OWN_TERMS];
+                LOAD_OWN(own, row)
                 uint peak = 0u;
-                [[unroll]] for (uint i = 0u; i < CHUNK / 4u; ++i) {
-                    terms[i] = left_four(min(first_row + row, parameters.rows - 1u), term + 4u * i, end);
-                    uvec4 magnitudes = terms[i] & MAGNITUDE_F32;
-                    peak = max(peak, max(max(magnitudes.x, magnitudes.y), max(magnitudes.z, magnitudes.w)));
-                }
-                bool is_finite = peak < INFINITY_F32;
+                [[unroll]] for (uint i = 0u; i < OWN_TERMS; ++i) { peak = max(peak, own[i] & MAGNITUDE_F32); }
+                peak = LARGEST_OF(peak);
                 row_units[row] = unit_of(peak);
                 row_scales[row] = units_of(peak);
-                rests[row] = 0u;
-                [[unroll]] for (uint part = 0u; part < ROW_PARTS; ++part) {
-                    part_sums[row * ROW_PARTS + part] = 0.0;
-                }
-                [[unroll]] for (uint i = 0u; i < CHUNK; ++i) {
-                    precise float number = uintBitsToFloat(is_finite ? terms[i / 4u][i % 4u] : 0u) * row_scales[row];
-                    float integer = integer_of_term(number);
-                    rests[row] |= integer != number ? 1u << i : 0u;
-                    uint at = (row * CHUNK + i) * ROW_PARTS;
-                    int biased = int(integer) + 0x808080;
-                    parts[at] = float((biased >> 16) - 128);
-#if ROW_PARTS == 2
-                    parts[at + 1u] = float((biased & 0xffff) - 0x8080);
-#else
-                    parts[at + 1u] = float((biased >> 8 & 0xff) - 128);
-                    parts[at + 2u] = float((biased & 0xff) - 128);
-#endif
+                uint own_rests = 0u;
+                float own_parts[ROW_PARTS][OWN_TERMS];
+                float own_sums[ROW_PARTS];
+                [[unroll]] for (uint part = 0u; part < ROW_PARTS; ++part) { own_sums[part] = 0.0; }
+                [[unroll]] for (uint i = 0u; i < OWN_TERMS; ++i) {
+                    precise float number = uintBitsToFloat(peak < INFINITY_F32 ? own[i] : 0u) * row_scales[row];
+                    float nearest = integer_of_term(number);
+                    own_rests |= nearest != number ? 1u << TERM_NUMBER(i) : 0u;
+                    int integer = int(nearest);
+                    int lower = bitfieldExtract(integer, 0, 12);
+                    own_parts[0][i] = float(integer - lower >> 12);
+                    own_parts[1][i] = float(lower);
                     [[unroll]] for (uint part = 0u; part < ROW_PARTS; ++part) {
-                        precise float next = part_sums[row * ROW_PARTS + part] + parts[at + part];
-                        part_sums[row * ROW_PARTS + part] = next;
+                        precise float next = own_sums[part] + own_parts[part][i];
+                        own_sums[part] = next;
+                    }
+                }
+                rests[row] = BITS_OF(own_rests);
+                [[unroll]] for (uint part = 0u; part < ROW_PARTS; ++part) {
+                    part_sums[row * ROW_PARTS + part] = SUM_OF(own_sums[part]);
+                    [[unroll]] for (uint i = 0u; i < CHUNK; ++i) {
+                        parts[(row * CHUNK + i) * ROW_PARTS + part] = OF_ALL(own_parts[part], i);
                     }
                 }
             }
 #endif
-            for (uint each = 0u; each < GROUP_COLUMNS / INVOCATIONS; ++each) {
+            uint each = 0u;
+            do {
                 uint column = min(first_column + each * INVOCATIONS, parameters.columns - 1u);
 #ifdef IS_CHUNKED
-                uvec2 entry = entry_of(scale_at(scale_index(column, term)), zero_at(zero_index(column, term)));
-                uint minimum = HAS_MINIMA ? scale_minimum(column, term) : 0u;
+                uint scale_place = scale_index(column, term), zero_place = zero_index(column, term);
+                uint own_scale = words_scale[BASE_WORD(scale) + scale_word(scale_place)];
+                uint own_zero = ZERO_KIND == ZERO_IS_NUMBER ? 0u : words_zero[BASE_WORD(zero) + zero_word(zero_place)];
+                uint zero = ZERO_KIND == ZERO_IS_NUMBER ? ZERO_NUMBER : zero_of(own_zero, zero_place);
+                uvec2 entry = entry_of(scale_of(own_scale, scale_place), zero);
+                uint minimum = HAS_MINIMA ? minimum_of(own_scale, own_zero, zero_place) : 0u;
                 uint column_word = BASE_WORD(packed) + column * PACKED_COLUMN / uint(WORD_TERMS);
                 uint high[MOST_HIGH];
                 [[unroll]] for (uint i = 0u; i < MOST_HIGH; ++i) {
@@ -119,9 +162,9 @@ void main() {
                     }
                 }
                 [[unroll]] for (uint row = 0u; row < BLOCK_ROWS; ++row) {
-                    uint at = each * BLOCK_ROWS + row;
                     float value = value_of_chunk(products[row], row_sums[row], entry.x, minimum, row_least[row], lowest);
-                    sums[at] = rounded_sum(sums[at], value);
+                    float sum = rounded_sum(sums[row], value);
+                    BRING_TO_THE_FRONT(sums, row, sum)
                 }
 #else
                 float scale = uintBitsToFloat(operand(scale_at(scale_index(column, term))));
@@ -152,34 +195,31 @@ void main() {
                     products[i] = exact_product_plus(-less, part_sums[i], products[i]);
                 }
                 [[unroll]] for (uint row = 0u; row < BLOCK_ROWS; ++row) {
-#if ROW_PARTS == 3
-                    uvec3 biased = SUM_BIAS + uvec3(ivec3(products[row * 3], products[row * 3 + 1], products[row * 3 + 2]));
-                    float number = number_of_sums(biased.x, biased.y, biased.z);
-#else
-                    float number = exact_product_plus(products[row * 2], 65536.0, products[row * 2 + 1]);
-#endif
+                    float number = exact_product_plus(products[row * 2], 4096.0, products[row * 2 + 1]);
                     if (rests[row] != 0u) {
                         precise float with_rest = number
                             + rest_of_chunk(min(first_row + row, parameters.rows - 1u), column, 0u, term, rests[row], row_scales[row]);
                         number = with_rest;
                     }
-                    uint at = each * BLOCK_ROWS + row;
-                    sums[at] = rounded_sum(sums[at], value_of_chunk(number, row_units[row], scale));
+                    float sum = rounded_sum(sums[row], value_of_chunk(number, row_units[row], scale));
+                    BRING_TO_THE_FRONT(sums, row, sum)
                 }
 #endif
-            }
-        }
-        for (uint i = 0u; i < GROUP_COLUMNS / INVOCATIONS * BLOCK_ROWS; ++i) {
-            totals[i] = segment == 0u ? sums[i] : rounded_sum(totals[i], sums[i]);
-        }
-    }
-    for (uint each = 0u; each < GROUP_COLUMNS / INVOCATIONS; ++each) {
+            } while (++each < GROUP_COLUMNS / INVOCATIONS);
+            term += CHUNK;
+        } while (term < end);
+        [[unroll]] for (uint i = 0u; i < MOST_COLUMNS * BLOCK_ROWS; ++i) { totals[i] = rounded_sum(totals[i], sums[i]); }
+        segment += SEGMENT;
+    } while (segment < parameters.terms);
+    uint each = 0u;
+    do {
         uint column = first_column + each * INVOCATIONS;
         [[unroll]] for (uint row = 0u; row < BLOCK_ROWS; ++row) {
             if (column < parameters.columns && first_row + row < parameters.rows) {
-                uint result = result_of_total(totals[each * BLOCK_ROWS + row], first_row + row, column, 0u);
+                uint result = result_of_total(totals[row], first_row + row, column, 0u);
                 STORE(OPERAND_BITS, words_output, output_index(first_row + row, column), result);
             }
+            BRING_TO_THE_FRONT(totals, row, totals[row])
         }
-    }
+    } while (++each < GROUP_COLUMNS / INVOCATIONS);
 }
