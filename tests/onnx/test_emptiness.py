@@ -89,10 +89,13 @@ def test_nodes_that_read_nothing_give_what_onnx_runtime_does(
     np.testing.assert_array_equal(y, expected)
 
 
-def test_a_convolution_of_integers_without_channels_is_zero(device: dml.Device) -> None:
+def test_sums_without_terms_are_zero_also_where_onnx_runtime_dies_or_reads_what_lay_there(device: dml.Device) -> None:
     x, weights = np.zeros((1, 0, 5, 5), np.uint8), np.zeros((3, 0, 3, 3), np.uint8)
     (y,) = _ran(models.parsed("y = ConvInteger (x, w)"), x, device, {"w": weights})
     np.testing.assert_array_equal(y, np.zeros((1, 3, 3, 3), np.int32))
+    nodes = models.parsed('y = Einsum <equation = "ij,kj->ki"> (x, w)')
+    (y,) = _ran(nodes, np.zeros((4, 0), np.float32), device, {"w": np.zeros((6, 0), np.float32)})
+    np.testing.assert_array_equal(y, np.zeros((6, 4), np.float32))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.int64])

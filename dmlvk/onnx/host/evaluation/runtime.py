@@ -118,8 +118,9 @@ def computed(
 
 
 def _would_end(step: Step, values: Mapping[str, Any]) -> bool:
-    """Whether the package (1.32) may end the process: by slices without elements that are compared, such pictures, or
-    what has none beside a first input that has some. (Rules of its attention's say what of caches may have none.)
+    """Whether the package (1.32) may end the process: by slices without elements that are compared, such pictures,
+    steps and terms, or what has none beside a first input that has some. (Rules of its attention's say what of caches
+    may have none.)
     """
     empty = [value for value in values.values() if isinstance(value, np.ndarray) and not value.size]
     if step.proto.op_type == "Unique":
@@ -127,7 +128,9 @@ def _would_end(step: Step, values: Mapping[str, Any]) -> bool:
         return any(value.shape[axis] for value in empty for axis in axes if -value.ndim <= axis < value.ndim)
     if step.domain == "com.microsoft" and "Attention" not in step.proto.op_type:
         return bool(empty) and bool(np.size(values.get(step.proto.input[0], ())))
-    return step.proto.op_type == "ConvTranspose" and bool(empty)
+    if step.proto.op_type in ("GRU", "LSTM", "RNN"):
+        return 0 in np.shape(values[step.proto.input[0]])
+    return step.proto.op_type in ("ConvTranspose", "Einsum") and bool(empty)
 
 
 def _is_narrow(value: Any) -> bool:

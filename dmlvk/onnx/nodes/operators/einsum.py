@@ -7,6 +7,7 @@ import string
 
 from onnx import TensorProto
 
+from dmlvk.onnx.nodes import emptiness
 from dmlvk.onnx.nodes.operators.matrix import matmul
 from dmlvk.onnx.nodes.operators.reduction import reduced
 from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
@@ -15,7 +16,7 @@ from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
 _SUM = 10  # DML_REDUCE_FUNCTION
 
 
-@translates("Einsum", note="of one or two tensors, no letter twice in one; others: host")
+@translates("Einsum", note="of one or two tensors, no letter twice in one; others: host", empty=emptiness.zeros)
 def einsum(node: Node) -> None:
     """Letters that only one tensor has and the result lacks are summed up first."""
     terms, result = _terms(node)
