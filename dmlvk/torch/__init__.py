@@ -20,9 +20,8 @@ import torch
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.torch.compiler import backend, load
 from dmlvk.torch.lazy import DeviceTensor
-from dmlvk.torch.optimizer import Adam
 
-__all__ = ["Adam", "DeviceTensor", "backend", "load"]
+__all__ = ["DeviceTensor", "backend", "load"]
 
 _wanted = os.environ.get("DMLVK_TORCH_DEVICE", "")
 if _wanted not in ("", "none"):

@@ -1,4 +1,4 @@
-"""The devices that graphs and optimizers of PyTorch run on, each with what lies on it."""
+"""The devices that graphs of PyTorch run on, each with what lies on it."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ gradients that ``torch.amp.GradScaler`` has scaled. Where that has found a numbe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -75,9 +76,16 @@ _KNOWN_BETAS: set[tuple[float, float]] = set()
 _MOST_BETAS = 4  # Pairs of them that have graphs of their own, whose kernels read fewer operands
 
 
+def _logarithm(beta: float) -> float:
+    return math.log(beta) if beta else -math.inf
+
+
 def _averages(beta1: float, beta2: float) -> Sequence[Any]:
-    """What averages keep, and what they take; as operands where a program has many of them, as by a schedule."""
-    made = beta1, 1 - beta1, beta2, 1 - beta2
+    """What averages keep, and what they take; as operands where a program has many of them, as by a schedule.
+
+    With logarithms ``1 - beta**count`` keeps its digits where it is small.
+    """
+    made = _logarithm(beta1), 1 - beta1, beta2, _logarithm(beta2), 1 - beta2
     if (beta1, beta2) not in _KNOWN_BETAS:
         if len(_KNOWN_BETAS) >= _MOST_BETAS:
             return [_number(one) for one in made]
@@ -97,9 +105,10 @@ def _adam_rule(
     kept: torch.Tensor,
     scale: Tensor,
     found: Tensor,
-    beta1: Any,
+    log_beta1: Any,
     new_mean: Any,
     beta2: Any,
+    log_beta2: Any,
     new_square: Any,
     weight_decay: float,
     eps: float,
@@ -116,8 +125,8 @@ def _adam_rule(
     first = mean.float() + (against - mean) * new_mean
     second = square.float() * beta2 + against * against * new_square
     largest = second if most is None else torch.maximum(most.float(), second)
-    root = largest.sqrt() / (1 - beta2**count).sqrt() + eps
-    end = start - first / root * _ratio(rate, 1 - beta1**count, is_tensor=is_tensor)
+    root = largest.sqrt() / (-torch.expm1(count * log_beta2)).sqrt() + eps
+    end = start - first / root * _ratio(rate, -torch.expm1(count * log_beta1), is_tensor=is_tensor)
     return _chosen((parameter, mean, square, most, scaled), (end, first, second, largest, wide), found)
 
 
