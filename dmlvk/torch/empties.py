@@ -53,10 +53,16 @@ def _added(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: Any = 1, 
     return (x * beta).expand(made.shape).clone()
 
 
+def _none_of(x: torch.Tensor, dim: Sequence[int] | None = None, keepdim: bool = False) -> Any:
+    axes = {axis % x.dim() for axis in (range(x.dim()) if dim is None else dim)}
+    sizes = [1 if axis in axes else size for axis, size in enumerate(x.shape) if keepdim or axis not in axes]
+    return x.new_zeros(sizes, dtype=torch.bool) if has_none(x) and 0 not in sizes else NotImplemented
+
+
 EMPTIES: dict[Any, Callable[..., Any]] = {
     _aten.cat.default: _behind_one_another, _aten.index_put.default: _unchanged(1), _aten.scatter.src: _unchanged(2),
     _aten.scatter.value: _unchanged(2), _aten.scatter_add.default: _unchanged(2),
     _aten.scatter_reduce.two: _unchanged(2), _aten.mm.default: _product, _aten.bmm.default: _product,
-    _aten.addmm.default: _added,
+    _aten.addmm.default: _added, _aten.any.dims: _none_of,
 }  # fmt: skip
 """By operator; all of them are lowered. Where no operand is empty they give ``NotImplemented``."""

@@ -15,7 +15,10 @@ from dmlvk.torch.modes import without_gradients
 
 _CHECKED = {
     "argmax", "argmin", "isin", "rsub", "index_add", "index_copy", "index_put", "put", "masked_scatter", "huber_loss",
-    "dist", "mm", "mv", "bmm", "dot", "vdot", "addmm", "addmv", "addbmm", "baddbmm",
+    "dist", "mm", "mv", "bmm", "dot", "vdot", "addmm", "addmv", "addbmm", "baddbmm", "linear", "matmul", "einsum",
+    "convolution", "layer_norm", "group_norm", "native_layer_norm", "native_group_norm", "_native_batch_norm_legit",
+    "_native_batch_norm_legit_functional", "_native_batch_norm_legit_no_training", "linalg_cross", "cross",
+    "binary_cross_entropy", "grid_sampler_2d", "_cdist_forward", "_euclidean_dist",
 }  # fmt: skip
 """Operators that are asked for, beside those that compute each element alone."""
 

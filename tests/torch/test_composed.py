@@ -16,6 +16,11 @@ _FORMS: dict[str, Callable[..., Any]] = {
     "linear": lambda x: functional.linear(x, x[0, 0], x[0, 0, :, 0]),
     "linear of columns": lambda x: functional.linear(x.transpose(1, 3), x[0, 0, :, :3], None),
     "layer_norm": lambda x: functional.layer_norm(x.transpose(1, 2), x.shape[-1:], x[0, 0, 0], None),
+    "rows": lambda x: x.transpose(1, 3) @ x[0, 0, :, :3],
+    "vector": lambda x: x[0, 0, 0] @ x[0, 0, 0],
+    "batches": lambda x: x @ x.transpose(-1, -2),
+    "einsum": lambda x: torch.einsum("bhqd,bhkd->bhqk", x, x),
+    "group_norm": lambda x: functional.group_norm(x, 3, x[0, 0, 0, :3], None),
     "attention": lambda x: functional.scaled_dot_product_attention(x, x * 2, x + 1),
     "attention backwards": lambda x: functional.scaled_dot_product_attention(
         x, x * 2, x + 1, is_causal=True, scale=0.3

@@ -252,6 +252,7 @@ _AT_EDGES: dict[str, Any] = {
     "scatter none": lambda x: x.scatter(0, x[:0].long(), 1.0).index_add(0, x[:0, 0].long(), x[:0]),
     "fill none": lambda x: x.index_fill(0, x[:0, 0].long(), 2.0),
     "variance of one": lambda x: torch.stack([x[0, 0].var(), x[:1, 0].std(), x[:2, 0].var(correction=3)]),
+    "isin none": lambda x: torch.isin(x.long(), x[:0]) | (x[:, None, :0] > 0).any((1, 2), keepdim=True)[:, 0],
     "quantile of one": lambda x: torch.quantile(x[0, 0], 0.5, dim=0) + torch.nanquantile(x[0, 0], 0.5),
     "rank": lambda x: torch.linalg.matrix_rank(x[:0]),
     "shifts": lambda x: torch.stack(

@@ -151,6 +151,12 @@ REFUSED: dict[str, Callable[[Any, Any], Any]] = {
     "index_copy": lambda x, y: torch.index_copy(x, 0, y.new_zeros(3, dtype=torch.int64), y),
     "masked_scatter": lambda x, y: torch.masked_scatter(x, x > 0, y),
     "mm": lambda x, y: torch.mm(x[None], y[:, None]),
+    "linear": lambda x, y: functional.linear(x[None], y[None]),
+    "matmul": lambda x, y: x[None] @ y[:, None],
+    "einsum": lambda x, y: torch.einsum("ij,jk->ik", x[None], y[:, None]),
+    "conv1d": lambda x, y: functional.conv1d(x[None], y[None, None]),
+    "batch_norm": lambda x, y: functional.batch_norm(x[:, None], None, None, y[:1], y[:1], True),
+    "cross": torch.linalg.cross,
     "alpha": lambda x, y: torch.add(x, y, alpha=1.5),
 }
 

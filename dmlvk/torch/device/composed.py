@@ -61,9 +61,16 @@ class Composed(Whole):
             return self._parts(*args, **kwargs)
         has_gradients = torch.is_grad_enabled()
         for item in (*args, *kwargs.values()) if kwargs else args:
-            if isinstance(item, torch.Tensor) and (type(item) not in _PLAIN or (has_gradients and item.requires_grad)):
+            if type(item) in _PLAIN:
+                if has_gradients and item.requires_grad:
+                    return self._parts(*args, **kwargs)
+            elif isinstance(item, torch.Tensor) or (isinstance(item, list) and self._are_looked_at(item)):
                 return self._parts(*args, **kwargs)
         return self._record(args, kwargs, ())
+
+    @staticmethod
+    def _are_looked_at(items: list[Any]) -> bool:
+        return any(isinstance(one, torch.Tensor) and (type(one) not in _PLAIN or one.requires_grad) for one in items)
 
 
 def _attention(*args: Any, **kwargs: Any) -> Any:
@@ -87,9 +94,26 @@ class _Attention(Composed):
         return super().__call__(*args, **kwargs)
 
 
+def _rms_norm(
+    x: torch.Tensor, shape: Sequence[int], weight: torch.Tensor | None = None, eps: float | None = None
+) -> Any:
+    """Without PyTorch's operators in place, which a trace does not take."""
+    sizes = tuple(shape)
+    fits = bool(sizes) and x.is_floating_point() and tuple(x.shape[-len(sizes) :]) == sizes
+    torch._check(fits and (weight is None or tuple(weight.shape) == sizes))  # else the parts say what is wrong
+    wide = x.float()
+    mean = wide.pow(2).mean(tuple(range(x.dim() - len(sizes), x.dim())), keepdim=True)
+    made = wide * (mean + (torch.finfo(wide.dtype).eps if eps is None else eps)).rsqrt()
+    return (made if weight is None else made * weight).to(x.dtype)
+
+
 COMPOSED = {
     "linear": Composed(_aten.linear.default),
     "layer_norm": Composed(_aten.layer_norm.default),
+    "rms_norm": Composed(_aten.rms_norm.default, _rms_norm),
+    "group_norm": Composed(_aten.group_norm.default),
+    "matmul": Composed(_aten.matmul.default),
+    "einsum": Composed(_aten.einsum.default),
     "scaled_dot_product_attention": _Attention(),
 }
 """By the operators' names."""

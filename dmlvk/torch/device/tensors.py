@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dmlvk.runtime.work import Allocation
 
 _META = torch._C.DispatchKey.Meta
+_With = torch._C._IncludeDispatchKeyGuard
 _as_strided = torch.ops.aten.as_strided.default
 _set = torch.ops.aten.set_.source_Storage_storage_offset
 _empty = torch._C._acc.create_empty_tensor  # type: ignore[attr-defined]  # PyTorch's own for devices in Python
@@ -272,8 +273,16 @@ def tensor_of(value: Value | None, shape: Shape, dtype: torch.dtype, strides: Sh
     storage: Any = made.untyped_storage()
     storage.record.views = {view_of(shape, strides, 0, dtype): value}
     flat.target = weakref.ref(storage.record)
-    strided: torch.Tensor = _as_strided._op_dk(_META, made, shape, strides, 0)
-    return strided
+    return window(made, shape, strides, 0)
+
+
+def window(tensor: torch.Tensor, shape: Sequence[int], strides: Sequence[int], offset: int) -> torch.Tensor:
+    """A view of a tensor's memory: what PyTorch does for tensors without elements."""
+    if type(tensor) is not torch.Tensor or torch._C._len_torch_function_stack():  # somebody looks
+        made: torch.Tensor = _as_strided._op_dk(_META, tensor, shape, strides, offset)
+        return made
+    with _With(_META):
+        return torch.as_strided(tensor, shape, strides, offset)
 
 
 def lying_tensor(value: Value | None, form: Form) -> torch.Tensor:

@@ -208,9 +208,7 @@ def _zeros_that_lie_as(x: torch.Tensor, other: torch.Tensor, *, self_num_batch_d
 def _as_strided(
     x: torch.Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> torch.Tensor:
-    offset = x.storage_offset() if storage_offset is None else storage_offset
-    made: torch.Tensor = _aten.as_strided.default._op_dk(_META, x, size, stride, offset)
-    return made
+    return tensors.window(x, size, stride, x.storage_offset() if storage_offset is None else storage_offset)
 
 
 @_special("as_strided_")
