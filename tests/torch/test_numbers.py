@@ -103,6 +103,32 @@ def test_short_floats_by_numbers_have_the_bits_of_the_cpu(on: str, name: str, dt
         assert torch.equal(own.cpu().nan_to_num(123.0), wanted.nan_to_num(123.0)), number
 
 
+_OF_SQUARES: dict[str, Callable[[Any], Any]] = {
+    "var": lambda x: torch.stack([*torch.var_mean(x, 1), x.std(1)]),
+    "batch_norm": lambda x: functional.batch_norm(x.t(), None, None, training=True).std(0),
+    "batch_norm of variances": lambda x: (
+        functional.batch_norm(x.t(), x.new_zeros(2).float(), torch.full_like(x[:, 0], 9e6, dtype=torch.float32)).std(0)
+        * 1000
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _OF_SQUARES)
+def test_squares_beyond_float16_are_numbers_meanwhile(on: str, name: str) -> None:
+    x = torch.randn(2, 30000).half() * 3  # 270,000 is the sum of squares
+    wanted = _OF_SQUARES[name](x.float())
+    torch.testing.assert_close(_OF_SQUARES[name](x.to(on)).cpu().float(), wanted, rtol=2e-3, atol=1e-3)
+
+
+def test_statistics_that_run_have_the_digits_of_their_type(on: str) -> None:
+    x, found = torch.randn(64, 3, 40).half(), []
+    for where in ("cpu", on):
+        statistics = torch.zeros(3, device=where), torch.ones(3, device=where)
+        functional.batch_norm(x.to(where), *statistics, training=True)
+        found.append(torch.stack(statistics).cpu())
+    torch.testing.assert_close(found[1], found[0], rtol=1e-5, atol=1e-7)
+
+
 @pytest.mark.parametrize("shape", [(2, 4), (3,), (2, 2, 1)])
 def test_masks_have_the_shape_of_what_they_choose_from(on: str, shape: tuple[int, ...]) -> None:
     for where in ("cpu", on):

@@ -97,14 +97,14 @@ def all_(context: Context, x: Expression, dim: Any = None, keepdim: bool = False
 
 
 def _deviations(context: Context, x: Expression, dim: Any, correction: Any) -> tuple[Expression, Expression]:
-    """Mean and variance."""
-    own = context.tensor(x)
+    """Mean and variance, in FLOAT32: sums of squares are beyond FLOAT16."""
+    own = context.cast(x, DataType.FLOAT32)
     middle = _reduced(context, own, ReduceFunction.AVERAGE, dim)
     centred = own - middle
     squares = _reduced(context, centred, ReduceFunction.SUM_SQUARE, dim)
     count = math.prod(own.sizes[axis] for axis in axes_of(dim, own.ndim))
     divisor = count - (1 if correction is None else float(correction))
-    return middle, squares * (1.0 / divisor) if divisor > 0 else squares / context.tensor(0.0)
+    return middle, squares * (1.0 / divisor) if divisor > 0 else squares / context.tensor(0.0, own.data_type)
 
 
 @lowers("var.correction", "var.dim")
@@ -230,13 +230,13 @@ def batch_norm(
 ) -> tuple[Expression | None, ...]:
     """With mean and variance as they were learned."""
     context.result = context.result[0]
-    own = context.tensor(x)
+    own = context.cast(context.tensor(x), mean.data_type)  # FLOAT16 has no large variances
     channels = own.sizes[1]
 
     def along(value: Any, default: float) -> Expression:
         if value is None:
-            return context.tensor(default).broadcast_to((1, channels, *[1] * (own.ndim - 2)))
-        return context.reshaped(context.tensor(value), (1, channels, *[1] * (own.ndim - 2)))
+            return context.tensor(default, own.data_type).broadcast_to((1, channels, *[1] * (own.ndim - 2)))
+        return context.reshaped(context.tensor(value, own.data_type), (1, channels, *[1] * (own.ndim - 2)))
 
     made = F.batch_normalization(
         own, along(mean, 0), along(variance, 1), along(weight, 1), along(bias, 0), spatial=True, epsilon=epsilon
@@ -260,7 +260,7 @@ def batch_norm_training(
     if not training:
         raise NotLowered("as in inference")
     context.result = context.result[0]
-    own = context.tensor(x)
+    own = context.cast(x, DataType.FLOAT32)  # as sums of squares need it, and statistics that run
     shape = (1, own.sizes[1], *[1] * (own.ndim - 2))
     axes = [axis for axis in range(own.ndim) if axis != 1]
     middle = reduced(own, function=ReduceFunction.AVERAGE, axes=axes)
@@ -269,11 +269,11 @@ def batch_norm_training(
     inverse = F.recip(F.sqrt(spread + epsilon))
     made = (own - middle) * inverse
     if weight is not None:
-        made = made * context.reshaped(context.tensor(weight), shape)
+        made = made * context.reshaped(context.tensor(weight, own.data_type), shape)
     if bias is not None:
-        made = made + context.reshaped(context.tensor(bias), shape)
+        made = made + context.reshaped(context.tensor(bias, own.data_type), shape)
     wide = count / max(count - 1, 1)
-    learned = [context.reshaped(context.tensor(value), shape) for value in (mean, variance)]
+    learned = [context.reshaped(context.tensor(value, own.data_type), shape) for value in (mean, variance)]
     means = learned[0] * (1 - momentum) + middle * momentum
     variances = learned[1] * (1 - momentum) + spread * (momentum * wide)
     return made, middle, inverse, means, variances
