@@ -16,7 +16,7 @@ _FORMS: dict[str, Callable[..., Any]] = {
     "linear": lambda x: functional.linear(x, x[0, 0], x[0, 0, :, 0]),
     "linear of columns": lambda x: functional.linear(x.transpose(1, 3), x[0, 0, :, :3], None),
     "layer_norm": lambda x: functional.layer_norm(x.transpose(1, 2), x.shape[-1:], x[0, 0, 0], None),
-    "rows": lambda x: x.transpose(1, 3) @ x[0, 0, :, :3],
+    "rows": lambda x: x.transpose(1, 3) @ x[0, 0, :3, :3],
     "vector": lambda x: x[0, 0, 0] @ x[0, 0, 0],
     "batches": lambda x: x @ x.transpose(-1, -2),
     "einsum": lambda x: torch.einsum("bhqd,bhkd->bhqk", x, x),
