@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -73,6 +74,8 @@ def test_results_without_elements_have_their_shapes(
         ("y = MatMul (x, w)", [np.zeros((3, 3, 0), np.float16), np.zeros((3, 0, 3), np.float16)]),
         ("y = GatherND (x, w)", [np.arange(6).reshape(2, 3), np.zeros((4, 0), np.int64)]),
         ("y = ScatterND (x, w, e)", [np.zeros((4, 0)), np.array([[1]]), np.zeros((1, 0))]),
+        ("y = ScatterND (x, w, e)", [np.zeros((2, 3)), np.zeros((2, 0), np.int64), np.ones((2, 2, 3))]),
+        ('y = ScatterND <reduction = "add"> (x, w, e)', [np.ones(3), np.zeros((2, 0), np.int64), np.ones((2, 3))]),
         ("y = Pad (x, w)", [np.zeros((0, 4)), np.array([-1, 2, 3, 0])]),
     ],
     ids=lambda value: value.split()[2] if isinstance(value, str) else "",
@@ -144,6 +147,33 @@ def test_what_a_loop_gathers_without_iterations_is_onnx_runtimes(gathered: str, 
     models.assert_same_bits(
         models.by_device(device, made, feed, strict=False), models.by_onnx_runtime(made, feed), gathered
     )
+
+
+def test_absent_values_pass_branches_and_loops_which_gather_what_they_declare(device: dml.Device) -> None:
+    """Nothing is inferred of rows where a type is not known."""
+    tensor = helper.make_tensor_type_proto(TensorProto.FLOAT, [2])
+    absent, v, w = (helper.make_value_info(name, helper.make_optional_type_proto(tensor)) for name in ("o", "v", "w"))
+    go, on = (helper.make_tensor_value_info(name, TensorProto.BOOL, []) for name in ("go", "on"))
+    number, row = helper.make_tensor_value_info("i", TensorProto.INT64, []), helper.make_value_info("row", tensor)
+    nodes = models.parsed("on = Identity (go)  w = Identity (v)  row = Identity (x)")
+    body = helper.make_graph(nodes, "body", [number, go, v], [on, w, row])
+    there = helper.make_graph([node("Optional", ["x"], ["o"])], "there", [], [absent])
+    nowhere = helper.make_graph([node("Optional", [], ["o"], type=tensor)], "nowhere", [], [absent])
+    made = models.model(
+        [
+            node("If", ["c"], ["chosen"], then_branch=there, else_branch=nowhere),
+            node("Loop", ["n", "", "chosen"], ["last", "rows"], body=body),
+            *models.parsed("is_there = OptionalHasElement (last)"),
+        ],
+        {"x": [2], "c": (TensorProto.BOOL, []), "n": (TensorProto.INT64, [])},
+        {"is_there": TensorProto.BOOL, "rows": TensorProto.FLOAT},
+        opset=18,
+    )
+    for count, is_so in itertools.product((0, 2), (False, True)):
+        feed = {"x": np.ones(2, np.float32), "c": np.array(is_so), "n": np.array(count)}
+        models.assert_same_bits(
+            models.by_device(device, made, feed, strict=False), models.by_onnx_runtime(made, feed), f"{count} {is_so}"
+        )
 
 
 def test_a_scan_of_nothing_gathers_along_its_axis(device: dml.Device) -> None:

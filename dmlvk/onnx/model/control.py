@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -59,7 +59,7 @@ def run_control_flow(
     except Exception as error:
         faults.report(error, f"running {step.label}")
         raise refused(error) from error
-    if any(made is None for made in results):
+    if any(isinstance(made, _NoRows) for made in results):
         results = _of_no_rows(step, values, results, model.opsets)
     if len(results) < len(step.proto.output):
         raise ModelFileError(
@@ -99,7 +99,11 @@ def _loop(
             carried = results[1 : 1 + len(carried)]
             gathered.add(results[1 + len(carried) :])
             done += 1
-    return [*carried, *(np.stack(rows) if rows else None for rows in gathered.rows)]
+    infos = body.output[1 + len(carried) :]
+    return [
+        *carried,
+        *(np.stack(rows) if rows else _NoRows(info) for rows, info in zip(gathered.rows, infos, strict=True)),
+    ]
 
 
 def _trips(given: npt.NDArray[Any]) -> int:
@@ -144,8 +148,24 @@ def _never_stops(body: onnx.GraphProto) -> bool:
     return False
 
 
+class _NoRows(NamedTuple):
+    """What a graph gathers that never runs."""
+
+    row: onnx.ValueInfoProto  # what the graph says of its output
+    axis: int = 0  # along which rows would lie
+
+    def declared(self) -> onnx.TypeProto.Tensor:
+        """What the graph says of all rows."""
+        tensor = self.row.type.tensor_type
+        sizes = [dimension.dim_value for dimension in tensor.shape.dim]
+        sizes.insert(self.axis % (len(sizes) + 1), 0)
+        return helper.make_tensor_type_proto(tensor.elem_type or onnx.TensorProto.FLOAT, sizes).tensor_type
+
+
 def _of_no_rows(step: Step, values: Mapping[str, Any], results: list[Any], opsets: Mapping[str, int]) -> list[Any]:
-    """What a graph gathers that never runs has the type and the sizes that follow from what its node reads, else 0."""
+    """What a graph gathers that never runs has the type and the sizes that follow from what its node reads, or else
+    those that it declares; 0 where neither tells.
+    """
     inputs = [_described(name, value) for name, value in values.items() if value is not None]
     graph = helper.make_graph([step.proto], "node", inputs, [])
     imports = [helper.make_opsetid(*opset) for opset in opsets.items()]
@@ -153,10 +173,11 @@ def _of_no_rows(step: Step, values: Mapping[str, Any], results: list[Any], opset
     types = {info.name: info.type.tensor_type for info in found.value_info}
     made = list(results)
     for index, (name, result) in enumerate(zip(step.proto.output, results, strict=False)):
-        if result is None:
+        if isinstance(result, _NoRows):
             kind = types.get(name, onnx.TypeProto.Tensor())
-            sizes = [dimension.dim_value for dimension in kind.shape.dim] or [0]
-            made[index] = np.zeros(sizes, helper.tensor_dtype_to_np_dtype(kind.elem_type or onnx.TensorProto.FLOAT))
+            kind = kind if kind.elem_type and kind.HasField("shape") else result.declared()
+            sizes = [dimension.dim_value for dimension in kind.shape.dim]
+            made[index] = np.zeros(sizes, helper.tensor_dtype_to_np_dtype(kind.elem_type))
     return made
 
 
@@ -200,7 +221,9 @@ def _scan(
             state = results[: len(state)]
             gathered.add(results[len(state) :])
     made = [
-        np.moveaxis(np.stack(found[:: -1 if back else 1]), 0, axis) if found else None
-        for found, axis, back in zip(gathered.rows, output_axes, output_backwards, strict=True)
+        np.moveaxis(np.stack(found[:: -1 if back else 1]), 0, axis) if found else _NoRows(info, axis)
+        for found, axis, back, info in zip(
+            gathered.rows, output_axes, output_backwards, body.output[len(state) :], strict=True
+        )
     ]
     return [*state, *made]

@@ -121,7 +121,8 @@ def _kind(step: Step) -> tuple[object, ...]:
     """What tells nodes apart that the host computes, besides what they read."""
     attributes = (attribute.SerializeToString(deterministic=True) for attribute in step.proto.attribute)
     absent = tuple(name and step.reads.index(name) for name in step.proto.input)
-    return step.domain, step.proto.op_type, step.version, len(step.proto.output), absent, *attributes
+    outputs = tuple(map(bool, step.proto.output))
+    return step.domain, step.proto.op_type, step.version, outputs, absent, *attributes
 
 
 def _contents(value: Any) -> object:

@@ -399,12 +399,13 @@ def gather_nd(call: Call) -> Array:
 @computes("ScatterND", counts=MASKS)
 def scatter_nd(call: Call) -> Array:
     array, indices, updates = (call.array(index) for index in range(3))
-    depth = indices.shape[-1] if indices.ndim else 0
-    if not 1 <= depth <= array.ndim or updates.shape != (*indices.shape[:-1], *array.shape[depth:]):
+    depth = indices.shape[-1] if indices.ndim else -1
+    if not 0 <= depth <= array.ndim or updates.shape != (*indices.shape[:-1], *array.shape[depth:]):
         raise ValueError(f"updates of {list(updates.shape)} for indices of {list(indices.shape)}")
-    made = array.copy()
-    grid = tuple(part.reshape(-1) for part in _tuples(indices, array.shape[:depth]))
-    _assign(call, made, grid, updates.reshape(grid[0].size, *array.shape[depth:]))
+    made, count = array.copy(), math.prod(indices.shape[:-1])
+    grid = (part.reshape(-1) for part in _tuples(indices, array.shape[:depth]))
+    whole = np.zeros(count, np.intp)  # tuples of no indices name all of it
+    _assign(call, made[np.newaxis], (whole, *grid), updates.reshape(count, *array.shape[depth:]))
     return made
 
 
