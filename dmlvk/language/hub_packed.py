@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -65,18 +66,17 @@ class Packing:
             raise source.fault(f"has no tensor {source.tensor_named(f'{module}.weight_scale')} beside weights of FP8")
         source.drop(f"{module}.input_scale")  # of operands, which are FLOAT32 here
         shape = source.sizes(source.tensor_named(f"{module}.{own}"))
-        scale = source.any_matrix(f"{module}.{own}")
         blocks, wanted = [rows, columns], (1, 1)
-        if scale.size != 1:
+        if math.prod(shape) != 1:
             blocks = self._config.get("weight_block_size") or [1, columns]
             is_pair = isinstance(blocks, list) and len(blocks) == 2 and all(type(n) is int and n > 0 for n in blocks)
             wanted = (-(-rows // blocks[0]), -(-columns // blocks[1])) if is_pair else (-1, -1)
-            if shape not in (wanted, wanted[:1]):
+            if shape != wanted and (*shape, 1) != wanted:
                 raise source.fault(
                     f"{source.tensor_named(f'{module}.{own}')} must have a scale for each of the blocks "
                     f"{blocks!r:.50} of {rows} x {columns} weights; got {list(shape)}"
                 )
-        scale = scale.reshape(wanted)
+        scale = source.any_matrix(f"{module}.{own}").reshape(wanted)
 
         def read(start: int, stop: int) -> Numbers:
             wide = scale[np.arange(start, stop) // blocks[0]].repeat(min(blocks[1], columns), 1)[:, :columns]

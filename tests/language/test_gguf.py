@@ -393,6 +393,13 @@ def test_packed_matrices_are_multiplied_as_what_they_stand_for(tmp_path: Path, d
     configure(tmp_path, packing | {"quant_method": "bitsandbytes"})
     with pytest.raises(dml.UnsupportedError, match="quant_method is 'bitsandbytes'; fp8, gptq, awq"):
         LanguageModel(tmp_path, device)
+    if way == "fp8 blocks":
+        name = next(name for name in tensors if name.endswith("scale_inv"))
+        configure(tmp_path, packing)
+        for wrong in (tensors[name][:, 0].copy(), tensors[name].reshape(-1)[:0]):
+            write_tensors(tmp_path / "model.safetensors", tensors | {name: wrong}, tuple(eights))
+            with pytest.raises(dml.ModelFileError, match="must have a scale for each of the blocks"):
+                LanguageModel(tmp_path, device)
     if way == "gptq":
         name = next(name for name in tensors if name.endswith("g_idx"))
         write_tensors(tmp_path / "model.safetensors", tensors | {name: np.zeros_like(tensors[name])})
