@@ -191,7 +191,10 @@ class GgufTokenizer:
         return {"type": "TemplateProcessing", "single": parts, "pair": pair, "special_tokens": tokens}
 
     def _merges(self) -> list[tuple[str, ...]]:
-        return [tuple(merge.split(" ")) for merge in self.source.texts("tokenizer.ggml.merges")]
+        merges = [tuple(merge.split(" ")) for merge in self.source.texts("tokenizer.ggml.merges")]
+        if wrong := next((merge for merge in merges if len(merge) != 2), None):
+            raise self.source.fault(f"tokenizer.ggml.merges has {' '.join(wrong)!r:.100}, which is no pair of tokens")
+        return merges
 
     def _bytes(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What merges bytes as the file's merges say: of a BPE, and of a tokenizer around it."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dmlvk.errors import ModelFileError, UnsupportedError
+from dmlvk.errors import DmlError, ModelFileError, UnsupportedError
 
 Result = TypeVar("Result")
 
@@ -49,6 +49,8 @@ def tokenized(work: Callable[[], Result]) -> Result:
     """
     try:
         return work()
+    except DmlError:
+        raise
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise  # an interrupt

@@ -129,6 +129,7 @@ def test_weights_that_are_no_numbers_are_refused_by_name(tmp_path: Path, number:
         (lambda field: field.update(base=0.0), "llama.rope.freq_base must be"),
         (lambda field: field.update(end=260), "eos_token_id must be an integer from 0 to 259; got 260"),
         (lambda field: field.update(merges=["a q"]), r"model\.gguf: is no tokenizer"),
+        (lambda field: field.update(merges=["a b c"]), r"^\S*model\.gguf: tokenizer\.ggml\.merges has 'a b c', which is"),
         (lambda field: field.update(tokens=["a"] * 260), "has a token twice"),
         (lambda field: field.update(types=[1]), "token_type must be a number for each of 260"),
         (lambda field: field.update(template=3), "tokenizer.chat_template must be a text"),

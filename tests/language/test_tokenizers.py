@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,14 @@ def test_texts_are_cut_as_llama_cpp_does(tmp_path: Path, names: list[str], piece
     for name in names:
         found = tokenizer_of({**fields, "pre": name}, tmp_path / "model.gguf").pre_tokenizer.pre_tokenize_str(CUT)
         assert [CUT[slice(*place)] for _, place in found] == pieces
+
+
+def test_a_package_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = byte_tokens()
+    fields = {"model": "gpt2", "tokens": tokens, "token_type": [1] * len(tokens), "eos_token_id": 0, "merges": ["a b"]}
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(dml.UnsupportedError, match=r"pip install dmlvk\[chat\]"):
+        tokenizer_of(fields, tmp_path / "model.gguf")
 
 
 @pytest.mark.parametrize("has_prefix", [True, False])
