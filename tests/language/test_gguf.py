@@ -29,15 +29,14 @@ from dmlvk.language.conversion import read_folder
 from dmlvk.language.decoder_graph import DecoderGraph
 from dmlvk.language.gguf_blocks import BLOCKS, matrix, plain
 from dmlvk.language.gguf_source import GgufSource
-from dmlvk.language.hub_source import HubSource
 from dmlvk.language.weights import Matrix
 from dmlvk.onnx import InferenceSession, SessionOptions
 from dmlvk.support.file_arrays import fill, is_of_files
 from dmlvk.support.mapped_files import MappedFile, check_unchanged
 from tests.effort import IS_QUICK
 from tests.language.damage import damage_folder, damaged_gguf
-from tests.language.small_llama import HIDDEN, random_blocks, write_folder, write_llama, write_tensors
-from tests.language.small_models import write_hub_folder, write_pieces
+from tests.language.small_llama import HIDDEN, random_blocks, write_folder, write_llama
+from tests.language.small_models import write_pieces
 from tests.language.test_files import write_folder as write_plain_folder
 from tests.processes import python
 
@@ -129,7 +128,10 @@ def test_weights_that_are_no_numbers_are_refused_by_name(tmp_path: Path, number:
         (lambda field: field.update(base=0.0), "llama.rope.freq_base must be"),
         (lambda field: field.update(end=260), "eos_token_id must be an integer from 0 to 259; got 260"),
         (lambda field: field.update(merges=["a q"]), r"model\.gguf: is no tokenizer"),
-        (lambda field: field.update(merges=["a b c"]), r"^\S*model\.gguf: tokenizer\.ggml\.merges has 'a b c', which is"),
+        (
+            lambda field: field.update(merges=["a b c"]),
+            r"^\S*model\.gguf: tokenizer\.ggml\.merges has 'a b c', which is",
+        ),
         (lambda field: field.update(tokens=["a"] * 260), "has a token twice"),
         (lambda field: field.update(types=[1]), "token_type must be a number for each of 260"),
         (lambda field: field.update(template=3), "tokenizer.chat_template must be a text"),
@@ -234,87 +236,6 @@ def test_damaged_files_are_one_error_and_leave_nothing_behind(tmp_path: Path, fi
 PROMPT = [70, 80, 90, 100, 110, 75] * 2 + [33]
 
 
-def read_tensors(file: Path) -> dict[str, Any]:
-    """The tensors of a safetensors file of FLOAT32."""
-    data = file.read_bytes()
-    length = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8 : 8 + length])
-    return {
-        name: np.frombuffer(data, np.float32, int(np.prod(each["shape"])), 8 + length + each["data_offsets"][0])
-        .reshape(each["shape"])
-        .copy()
-        for name, each in header.items()
-        if name != "__metadata__"
-    }
-
-
-def write_two_folders(name: str, folder: Path) -> Any:
-    """A folder to change, and the model of another one, whose file torch keeps mapped."""
-    (folder / "plain").mkdir()
-    reference = write_hub_folder(name, folder / "plain")
-    for file in (folder / "plain").iterdir():
-        (folder / file.name).write_bytes(file.read_bytes())
-    return reference
-
-
-def configure(folder: Path, packing: dict[str, Any]) -> None:
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"quantization_config": packing}))
-
-
-def words(integers: Any, bits: int, axis: int) -> Any:
-    """Integers packed along an axis, the first one in the lowest bits."""
-    moved = np.moveaxis(integers, axis, -1).astype(np.uint64)
-    made = np.zeros((*moved.shape[:-1], moved.shape[-1] * bits // 32), np.uint64)
-    for place in range(32 // bits):
-        made |= moved[..., place :: 32 // bits] << np.uint64(place * bits)
-    return np.ascontiguousarray(np.moveaxis(made, -1, axis)).astype(np.uint32).view(np.int32)
-
-
-def unpacked(array: Any, axis: int) -> Any:
-    """The integers of four bits along an axis."""
-    bits = np.moveaxis(array.view(np.uint32), axis, -1)[..., None] >> np.arange(0, 32, 4, dtype=np.uint32) & 15
-    return np.moveaxis(bits.reshape(*bits.shape[:-2], -1), -1, axis)
-
-
-def gptq(weights: Any, random_: Any, bits: int, *, is_symmetric: bool, most: int = 15) -> tuple[dict[str, Any], Any]:
-    """A matrix as GPTQ packs it, by its parts' names, and what its integers stand for; ``most`` stands for zero."""
-    rows, columns = weights.shape
-    group = 32
-    integers = random_.integers(0, 2**bits, (rows, columns))
-    zeros = (
-        np.full((rows, columns // group), 2 ** (bits - 1))
-        if is_symmetric
-        else random_.integers(1, most + 1, (rows, columns // group))
-    )
-    scales = (random_.uniform(0.5, 1, zeros.shape) * 0.5 / 2**bits).astype(np.float16)
-    wide = scales.repeat(group, 1).astype(np.float32), zeros.repeat(group, 1)
-    parts = {"qweight": words(integers.T, bits, 0), "qzeros": words((zeros - 1).T, bits, 1)}
-    parts |= {"scales": np.ascontiguousarray(scales.T), "g_idx": (np.arange(columns) // group).astype(np.int32)}
-    return parts, (integers - wide[1]) * wide[0]
-
-
-def awq(weights: Any, random_: Any) -> tuple[dict[str, Any], Any]:
-    parts, values = gptq(weights, random_, 4, is_symmetric=False)
-    order = [0, 2, 4, 6, 1, 3, 5, 7]
-
-    def reordered(array: Any) -> Any:
-        return array.reshape(len(array), -1, 8)[..., order].reshape(array.shape)
-
-    integers, zeros = unpacked(parts["qweight"], 0), unpacked(parts["qzeros"], 1) + 1
-    made = {"qweight": words(reordered(integers), 4, 1), "qzeros": words(reordered(zeros), 4, 1)}
-    return made | {"scales": parts["scales"]}, values
-
-
-def weights_of(path: Path, at_once: int) -> dict[str, bytes]:
-    """The contents of a model's constants, read by about so many bytes of the file."""
-    made = read_folder(path).made
-    assert made is not None
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dmlvk.support.file_arrays._AT_ONCE", at_once)
-        return {name: np.asarray(array).tobytes() for name, array in made.weights.items()}
-
-
 def bytes_read(model: onnx.ModelProto, matrix: str) -> int:
     """What the model's operators read of a matrix, which lies on the device as it is."""
     return sum(
@@ -339,116 +260,6 @@ def test_tables_that_are_larger_than_a_buffer_are_read_in_parts(
                 "counts, before each run"
             }
     assert logits[0] == logits[1]
-
-
-@pytest.mark.parametrize("way", ["fp8 blocks", "fp8 tensor", "gptq", "gptq 8", "gptq desc_act", "awq"])
-def test_packed_matrices_are_multiplied_as_what_they_stand_for(tmp_path: Path, device: dml.Device, way: str) -> None:
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("transformers")
-    reference = write_two_folders("qwen3", tmp_path)
-    tensors, random_, eights, values = read_tensors(tmp_path / "model.safetensors"), np.random.default_rng(0), [], {}
-    for name in [name for name in tensors if "_proj" in name]:
-        weights, module = tensors.pop(name), name.removesuffix(".weight")
-        if way.startswith("fp8"):
-            blocks = (48, 40) if "blocks" in way else weights.shape
-            counts = [-(-size // block) for size, block in zip(weights.shape, blocks, strict=True)]
-            scales = random_.uniform(0.01, 0.02, counts).astype(np.float32)
-            eighths = torch.tensor(weights / 0.015).clamp(-448, 448).to(torch.float8_e4m3fn)
-            tensors[name] = eighths.view(torch.uint8).numpy()
-            tensors[f"{module}.weight_scale{'_inv' if 'blocks' in way else ''}"] = scales
-            wide = scales.repeat(blocks[0], 0).repeat(blocks[1], 1)[: weights.shape[0], : weights.shape[1]]
-            values[name] = eighths.to(torch.float32).numpy() * wide
-            eights.append(name)
-        else:
-            parts, values[name] = (
-                awq(weights, random_)
-                if way == "awq"
-                else gptq(
-                    weights, random_, 8 if "8" in way else 4, is_symmetric="8" in way, most=16 if "act" in way else 15
-                )
-            )
-            if "desc_act" in way:
-                order = np.random.default_rng(weights.shape[1]).permutation(weights.shape[1])
-                whole = unpacked(parts["qweight"], 0)[order]
-                parts |= {"qweight": words(whole, 4, 0), "g_idx": parts["g_idx"][order]}
-                values[name] = values[name][:, order]
-            tensors |= {f"{module}.{part}": array for part, array in parts.items()}
-    write_tensors(tmp_path / "model.safetensors", tensors, tuple(eights))
-    method = way.split()[0]
-    packing: dict[str, Any] = {"quant_method": method, "bits": 8 if way == "gptq 8" else 4, "group_size": 32}
-    if method == "fp8":
-        packing = {"quant_method": method} | ({"weight_block_size": [48, 40]} if "blocks" in way else {})
-    configure(tmp_path, packing)
-    with torch.no_grad():
-        for name, array in values.items():
-            reference.get_parameter(name).copy_(torch.tensor(array))
-        expected = reference(torch.tensor([PROMPT])).logits[0, -1].numpy()
-    with LanguageModel(tmp_path, device, max_length=32) as model:
-        np.testing.assert_allclose(model.logits(PROMPT).numpy()[0], expected, atol=2e-4)
-    if way in ("gptq", "gptq 8", "awq"):
-        source = HubSource(tmp_path)
-        made = DecoderGraph(source, decoder_of(source)).model()
-        names = [f"model.layers.0.mlp.down_proj.{part}" for part in ("qweight", "qzeros", "scales")]
-        assert bytes_read(made, "blk.0.ffn_down.") <= 1.01 * sum(tensors[name].nbytes for name in names)
-    assert weights_of(tmp_path, 256) == weights_of(tmp_path, 2**20), "read by few rows"
-    configure(tmp_path, packing | {"quant_method": "bitsandbytes"})
-    with pytest.raises(dml.UnsupportedError, match="quant_method is 'bitsandbytes'; fp8, gptq, awq"):
-        LanguageModel(tmp_path, device)
-    if way == "fp8 blocks":
-        name = next(name for name in tensors if name.endswith("scale_inv"))
-        configure(tmp_path, packing)
-        for wrong in (tensors[name][:, 0].copy(), tensors[name].reshape(-1)[:0]):
-            write_tensors(tmp_path / "model.safetensors", tensors | {name: wrong}, tuple(eights))
-            with pytest.raises(dml.ModelFileError, match="must have a scale for each of the blocks"):
-                LanguageModel(tmp_path, device)
-    if way == "gptq":
-        name = next(name for name in tensors if name.endswith("g_idx"))
-        write_tensors(tmp_path / "model.safetensors", tensors | {name: np.zeros_like(tensors[name])})
-        configure(tmp_path, packing)
-        with pytest.raises(dml.UnsupportedError, match="must have each of the 3 groups 32 times"):
-            LanguageModel(tmp_path, device)
-
-
-def test_experts_of_gpt_oss_are_read_in_mxfp4(tmp_path: Path, device: dml.Device) -> None:
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("transformers")
-    reference = write_two_folders("gpt_oss", tmp_path)
-    tensors, random_ = read_tensors(tmp_path / "model.safetensors"), np.random.default_rng(0)
-    numbers = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float32)
-    for name in [name for name in tensors if name.endswith(("gate_up_proj", "down_proj"))]:
-        count, columns, rows = tensors.pop(name).shape
-        blocks = random_.integers(0, 256, (count, rows, columns // 32, 16), np.uint8)
-        scales = random_.integers(122, 125, (count, rows, columns // 32)).astype(np.uint8)
-        tensors |= {f"{name}_blocks": blocks, f"{name}_scales": scales}
-        pairs = np.stack([numbers[blocks & 15], numbers[blocks >> 4]], -1).reshape(count, rows, -1)
-        values = np.ldexp(pairs, scales.astype(np.int32).repeat(32, -1) - 127).transpose(0, 2, 1)
-        with torch.no_grad():
-            reference.get_parameter(name).copy_(torch.tensor(np.ascontiguousarray(values)))
-    write_tensors(tmp_path / "model.safetensors", tensors)
-    configure(tmp_path, {"quant_method": "mxfp4"})
-    with torch.no_grad():
-        expected = reference(torch.tensor([PROMPT])).logits[0, -1].numpy()
-    with LanguageModel(tmp_path, device, max_length=32) as model:
-        np.testing.assert_allclose(model.logits(PROMPT).numpy()[0], expected, atol=2e-4)
-
-
-@pytest.mark.parametrize("bits", [4, 8])
-def test_plain_weights_are_packed_as_ggml_does(tmp_path: Path, device: dml.Device, bits: int) -> None:
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("transformers")
-    reference = write_two_folders("qwen3", tmp_path)
-    kind = gguf.GGMLQuantizationType.Q8_0 if bits == 8 else gguf.GGMLQuantizationType.Q4_0
-    with torch.no_grad():
-        for weights in reference.parameters():
-            if weights.dim() == 2:
-                weights.copy_(torch.tensor(gguf.dequantize(gguf.quantize(weights.numpy(), kind), kind)))
-        expected = reference(torch.tensor([PROMPT])).logits[0, -1].numpy()
-    with LanguageModel(tmp_path, device, max_length=32, quantize=bits) as model:
-        found = model.logits(PROMPT).numpy()[0]
-    np.testing.assert_allclose(found, expected, atol=0.05 * np.abs(expected).max())
-    for wrong in (3, "8", True):
-        with pytest.raises(dml.InvalidArgumentError, match="quantize must be 4, 8 or None"):
-            LanguageModel(tmp_path, device, quantize=wrong)  # type: ignore[arg-type]
 
 
 def split_tensors(folder: Path) -> None:
