@@ -155,29 +155,9 @@ uint taps_inside(Window window) { return window.depth_taps * window.height_taps 
         } \
     }
 
-// A slow path, in little code. One loop, whose condition comes last: where it comes first llvmpipe executes a body once more for no
-// invocation, which of three loops of three taps each is more than twice the work.
+// A slow path, in little code.
 #define FOR_EACH_TAP_SLOWLY(window, TAKE) \
-    if (taps_inside(window) != 0u) { \
-        uint at_ = window.at; \
-        uint number_ = window.number; \
-        uint width_ = 0u, height_ = 0u, tap_ = 0u; \
-        do { \
-            TAKE(at_, number_) \
-            at_ += TAP_STEP_WIDTH; \
-            number_ += TAP_NUMBER_WIDTH; \
-            if (++width_ == window.width_taps) { \
-                width_ = 0u; \
-                at_ += TAP_STEP_HEIGHT - window.width_taps * TAP_STEP_WIDTH; \
-                number_ += TAP_NUMBER_HEIGHT - window.width_taps * TAP_NUMBER_WIDTH; \
-                if (++height_ == window.height_taps) { \
-                    height_ = 0u; \
-                    at_ += TAP_STEP_DEPTH - window.height_taps * TAP_STEP_HEIGHT; \
-                    number_ += TAP_NUMBER_DEPTH - window.height_taps * TAP_NUMBER_HEIGHT; \
-                } \
-            } \
-        } while (++tap_ < taps_inside(window)); \
-    }
+    FOR_EACH_TAP_OF(window, window.depth_taps, window.height_taps, window.width_taps, TAKE)
 
 // Whole windows have loops of known length, which GPUs' compilers write out, so that loads do not wait for each other.
 #define FOR_EACH_TAP(window, TAKE) \
