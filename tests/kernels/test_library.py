@@ -123,7 +123,7 @@ def test_an_interrupted_write_leaves_the_old_file(packed: Path, monkeypatch: pyt
     def killed(source: str, target: Path) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dmlvk.kernels.library.store.os.replace", killed)
+    monkeypatch.setattr("os.replace", killed)
     with pytest.raises(KeyboardInterrupt):
         write_pack(packed / "add.pack", {"add.1": MODULES["add.1"]})
     assert [path.name for path in packed.iterdir()] == ["add.pack"]

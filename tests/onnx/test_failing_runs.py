@@ -19,7 +19,7 @@ from dmlvk.onnx.host.evaluation.call import FUNCTIONS, HostFunction
 from dmlvk.onnx.nodes import derived
 from dmlvk.onnx.nodes.translation import TRANSLATIONS
 from dmlvk.onnx.plan import model_rounds
-from dmlvk.runtime.pipelines import Pipelines
+from dmlvk.runtime.prepared_launches import PreparedLaunches
 from dmlvk.support import faults
 from tests.onnx import models
 from tests.onnx.models import model
@@ -99,7 +99,7 @@ def test_launches_that_could_not_be_bound_to_other_memory_are_bound_to_it_the_ne
 ) -> None:
     """What was noted of the attempt is not taken for what is bound."""
     session = ort.InferenceSession(_network(), device=device)
-    bind = Pipelines.binder
+    bind = PreparedLaunches._bound_to
 
     def interrupted(*arguments: Any) -> Any:
         bind(*arguments)
@@ -110,7 +110,7 @@ def test_launches_that_could_not_be_bound_to_other_memory_are_bound_to_it_the_ne
         given = _given(size) + np.float32(number)
         value = ort.OrtValue.ortvalue_from_numpy(given, "dml")
         if number > 2:  # there is a plan for open sizes; what was given before is still there
-            monkeypatch.setattr(Pipelines, "binder", interrupted)
+            monkeypatch.setattr(PreparedLaunches, "_bound_to", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 session.run_with_ort_values(None, {"x": value})
             monkeypatch.undo()
