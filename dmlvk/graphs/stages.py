@@ -23,7 +23,6 @@ from dmlvk.graphs.network import Network, NetworkNode, NetworkValue
 from dmlvk.kernels.library.glsl import KernelRefusedError
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.products.packed_matrices import PARTS
-from dmlvk.kernels.products.packed_planes import PLANES
 from dmlvk.kernels.program import SCRATCH_ALIGNMENT, BindingKind, KernelStep, Program, Region
 from dmlvk.kernels.rows.normalization import batch_factor, batch_factor_program, batch_shift_program
 from dmlvk.kernels.target import Target
@@ -189,7 +188,7 @@ def _of_same_rows(stages: Iterable[Stage]) -> Iterator[Stage]:
 
 def _have_same_parts(run: Sequence[Stage], stage: Stage) -> bool:
     step, first = run[0].program.steps[0], stage.program.steps[0]
-    is_alike = step.kernel.variant in PARTS | PLANES and step == first and run[0].reads[0] == stage.reads[0]
+    is_alike = step.kernel.variant == PARTS.name and step == first and run[0].reads[0] == stage.reads[0]
     return is_alike and not {value for each in run for value in each.writes} & {*stage.reads}
 
 

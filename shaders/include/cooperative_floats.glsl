@@ -1,6 +1,6 @@
 // Matrices of 16-bit numbers that a subgroup holds together, and their sums in FLOAT32. Arrays in shared memory are of uvec4, by which places
 // and distances from line to line count, too. The numbers are FLOAT16 where operands are, and parts of FLOAT32 operands (bfloat16) where
-// those are, but for HAS_HALF_PARTS. Left ones are MATRIX_ROWS x 16, right ones 16 x MATRIX_COLUMNS, and a subgroup has SUBGROUP_INVOCATIONS: the compile script passes
+// those are. Left ones are MATRIX_ROWS x 16, right ones 16 x MATRIX_COLUMNS, and a subgroup has SUBGROUP_INVOCATIONS: the compile script passes
 // what is not 16, 16 and 32.
 //
 // Included at the head of a shader, before anything else is declared. tests/operators/cooperative_floats.glsl does the same without such
@@ -23,7 +23,7 @@ const uint SIDE = 16u; // terms of both
 #define LANE gl_SubgroupInvocationID
 // What a subgroup has stored in shared memory is seen by all of it.
 #define SUBGROUP_BARRIER subgroupBarrier();
-#if OPERAND_BITS == 32 && !defined(HAS_HALF_PARTS)
+#if OPERAND_BITS == 32
 #define LEFT_FLOATS COOPERATIVE_MATRIX_OF_BRAIN_FLOATS(LEFT_SIDE, SIDE, AS_LEFT)
 #define RIGHT_FLOATS COOPERATIVE_MATRIX_OF_BRAIN_FLOATS(SIDE, RIGHT_SIDE, AS_RIGHT)
 #else

@@ -1,4 +1,4 @@
-// Products of rows with packed matrices that each row chooses, by exact integers, on processors.
+// Products of rows with packed matrices that each row chooses, by exact integers or chunk by chunk, on processors.
 #if SHARES_TERMS
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_shuffle : require

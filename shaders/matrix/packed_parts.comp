@@ -1,2 +1,2 @@
-// Rows as the parts that tiles of packed weights multiply.
+// Rows of FLOAT16 as the parts that tiles of packed weights multiply.
 #include "products/packed_parts.glsl"

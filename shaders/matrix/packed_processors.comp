@@ -1,4 +1,4 @@
-// GEMM with packed weights, by exact integers, on processors.
+// GEMM with packed weights, by exact integers or chunk by chunk, on processors.
 #if SHARES_TERMS
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_shuffle : require

@@ -37,7 +37,7 @@ struct Sums { // of the upper row, and of the lower one
 
 Sums filled_with(float component) { return Sums(vec4[2](vec4(component), vec4(component))); }
 
-#if OPERAND_BITS == 32 && !defined(HAS_HALF_PARTS) // bfloat16: the upper halves of FLOAT32
+#if OPERAND_BITS == 32 // bfloat16: the upper halves of FLOAT32
 #define NUMBER_OF_PAIR(pair, index) uintBitsToFloat((index) % 2u == 0u ? (pair) << 16u : (pair) & 0xffff0000u)
 #else
 #define NUMBER_OF_PAIR(pair, index) unpackHalf2x16(pair)[(index) % 2u]

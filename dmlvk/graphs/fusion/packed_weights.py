@@ -14,7 +14,7 @@ from dmlvk.graphs.fusion.epilogues import FusedProduct
 from dmlvk.graphs.network import Network, NetworkNode, NetworkValue
 from dmlvk.kernels.products.block_products import can_multiply, lower_product
 from dmlvk.kernels.products.block_weights import BlockWeights, weights_of
-from dmlvk.kernels.products.packed_format import has_own_order
+from dmlvk.kernels.products.packed_integers import has_own_order
 from dmlvk.kernels.program import Program
 from dmlvk.kernels.target import Target
 from dmlvk.operators import ActivationRelu, FusedActivation, Gemm

@@ -16,7 +16,7 @@ from dmlvk.datatypes import DataType
 from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.library.named import shader_variants
-from dmlvk.kernels.products import block_matrices, packed_format, packed_integers, packed_matrices, packed_planes
+from dmlvk.kernels.products import block_matrices, packed_integers, packed_matrices
 from dmlvk.kernels.products.block_weights import LEAST_BLOCK, BlockWeights, ZeroKind, weights_of_blocks
 from dmlvk.kernels.products.matrix import PackedRight, Product, gemm_product
 from dmlvk.kernels.products.matrix import lower_product as lower_dense
@@ -68,7 +68,6 @@ def _numbers_variant(data_type: DataType, bits: int) -> ShaderVariant:
 def variants() -> Iterator[ShaderVariant]:
     for data_type, bits in itertools.product(FLOATS, _BITS):
         yield _numbers_variant(data_type, bits)
-    yield from packed_planes.variants()
     yield from packed_integers.variants()
     yield from packed_matrices.variants()
     yield from block_matrices.variants()
@@ -145,7 +144,7 @@ def lower_product(desc: Gemm, weights: BlockWeights, sizes: Sequence[int], targe
 
 def _most_rows(weights: BlockWeights, target: Target) -> int:
     """Rows up to which kernels read packed weights: any number of those that have an order of their own."""
-    if packed_format.has_own_order(weights) and not target.device_arithmetic:
+    if packed_integers.has_own_order(weights) and not target.device_arithmetic:
         return sys.maxsize
     return _MOST_ROWS_OF_PROCESSORS if target.is_cpu else _MOST_ROWS
 
@@ -153,7 +152,7 @@ def _most_rows(weights: BlockWeights, target: Target) -> int:
 def can_gate(product: Gemm, weights: BlockWeights, target: Target) -> bool:
     """Whether one kernel computes a product and another one that is its gate, with weights that lie alike."""
     plain = product.fused_activation is None and product.c_tensor is None and product.alpha == 1.0
-    plain = plain and (weights.data_type is DataType.FLOAT32 or packed_format.wide_rows(weights) is None)
+    plain = plain and (weights.data_type is DataType.FLOAT32 or packed_integers.is_exact(weights))
     has_room = not target.is_cpu and target.buffers >= _BUFFERS_OF_GATED
     if plain and has_room and block_matrices.multiplies(product, weights, target, is_gated=True):
         return True

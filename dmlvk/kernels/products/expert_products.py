@@ -15,7 +15,7 @@ from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.library.compiler import DEVICE_ARITHMETIC
 from dmlvk.kernels.library.named import shader_variants
-from dmlvk.kernels.products import packed_integers, packed_planes
+from dmlvk.kernels.products import packed_integers
 from dmlvk.kernels.products.block_parts import product_parameters
 from dmlvk.kernels.products.block_weights import Blocks, BlockWeights, weights_of_blocks
 from dmlvk.kernels.products.matrix import gemm_product
@@ -82,7 +82,6 @@ def lower_experts(desc: ExpertProducts, target: Target) -> Program:
         "PART_TERMS": _SEGMENT,
         "BLOCK": weights.common_block(_SEGMENT),
     }
-    lines = 0
     if desc.scale_tensor is None:
         variant = _floats_variant(data_type, target)
         invocations = _PROCESSOR_INVOCATIONS if target.is_cpu else _INVOCATIONS
@@ -90,16 +89,11 @@ def lower_experts(desc: ExpertProducts, target: Target) -> Program:
     else:
         launch = packed_integers.rows_launch(product, weights, target, is_of_experts=True)
         variant, invocations, tiles = launch.variant, launch.invocations, launch.tiles
-        lines = launch.planes_lines
         constants |= launch.constants
-        begins = steps["PACKED_EXPERT"] % _VECTOR_WORDS == 0
-        constants["PACKED_HAS_VECTORS"] = int(constants["PACKED_HAS_VECTORS"] and begins)
         if not target.is_cpu:
+            begins = steps["PACKED_EXPERT"] % _VECTOR_WORDS == 0
+            constants["PACKED_HAS_VECTORS"] = int(constants["PACKED_HAS_VECTORS"] and begins)
             constants["OUTPUT_HAS_PAIRS"] = int(product.output_has_pairs and data_type is DataType.FLOAT16)
-    left, packed, experts = (builder.reads[name] for name in ("a_tensor", "weight_tensor", "expert_tensor"))
-    planes = left  # where an addend is bound else; nothing is read there
-    if lines:
-        planes = packed_planes.add(builder, product_desc, weights, left, lines)
     groups = tiles[0] * tiles[1]
     kernel = PlainKernel(
         variant.name,
@@ -108,9 +102,10 @@ def lower_experts(desc: ExpertProducts, target: Target) -> Program:
         (groups, *product_parameters(product_desc, product, tiles)),
         work_group_size=invocations,
     )
+    left, packed, experts = (builder.reads[name] for name in ("a_tensor", "weight_tensor", "expert_tensor"))
     scale = builder.reads.get("scale_tensor", left)
     zero = builder.reads.get("zero_point_tensor") or builder.reads.get("factor_tensor", scale)
-    builder.launch(kernel, [left, packed, scale, zero, planes, experts], [builder.writes["output_tensor"]])
+    builder.launch(kernel, [left, packed, scale, zero, left, experts], [builder.writes["output_tensor"]])
     return builder.program()
 
 

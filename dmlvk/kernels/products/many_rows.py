@@ -1,4 +1,4 @@
-"""Tiles of many rows by packed weights: what those have in common that multiply bytes and matrices."""
+"""Tiles of many rows by packed weights: what those have in common that multiply bytes, matrices, or chunk by chunk."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from dmlvk.datatypes import DataType
-from dmlvk.kernels.products import packed_format
+from dmlvk.kernels.products import packed_integers
 from dmlvk.kernels.products.block_weights import BlockWeights
 from dmlvk.kernels.products.matrix import Product
 from dmlvk.kernels.program import ProgramBuilder, Region
@@ -30,7 +30,7 @@ class ManyRows:
 
     @property
     def chunk(self) -> int:
-        return packed_format.chunk_terms(self.weights)
+        return packed_integers.chunk_terms(self.weights)
 
     @property
     def chunks(self) -> int:
@@ -49,11 +49,12 @@ class ManyRowsTile(ABC):
     side: ClassVar[int]  # rows and columns of what each multiplies at once
     lanes: ClassVar[int]  # invocations of each
     source: ClassVar[str]  # of the shader
+    leaves_sums: ClassVar[bool] = False  # whether results are always finished by another kernel
 
     @property
-    @abstractmethod
-    def wide(self) -> DataType | None:
-        """The data type of rows that are multiplied by wide integers; ``None``: by those of 24 bits."""
+    def chunks_of(self) -> DataType | None:
+        """The data type of rows that are multiplied chunk by chunk; ``None``: by integers."""
+        return None
 
     @property
     @abstractmethod
@@ -79,8 +80,7 @@ class ManyRowsTile(ABC):
         way, given = self._compiled()
         sizes = {"ACROSS": self.across, "ROWS": self.rows, "COLUMNS": self.columns}
         defines = {name: f"{size}u" for name, size in sizes.items()}
-        defines |= packed_format.defines(self.wide, bits, chunk, Target()) | given
-        way += ".wide" * (self.wide is not None)
+        defines |= packed_integers.defines_of(self.chunks_of, bits, chunk, Target()) | given
         name = f"blocks.{defines['OPERAND']}.{bits}.{way}.{'x'.join(map(str, (self.down, *sizes.values())))}.{chunk}"
         if is_gated:
             defines["IS_GATED"] = "1"

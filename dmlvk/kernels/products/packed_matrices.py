@@ -1,4 +1,4 @@
-"""Products of many rows with packed weights, in tiles, by the definition of packed integers.
+"""Products of many rows of FLOAT16 with packed weights, in tiles, by the definition of packed integers.
 
 Rows are made parts first, whose sums with a chunk's weights are exact in FLOAT32, in any order: so subgroups may
 multiply them as matrices.
@@ -12,17 +12,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.dynamic.sizes import is_multiple, typical
 from dmlvk.kernels.kernel import PlainKernel, launch_size
-from dmlvk.kernels.products import packed_dots, packed_format
+from dmlvk.kernels.products import chunk_tiles, packed_dots, packed_integers
 from dmlvk.kernels.products.block_parts import add_in_parts, product_parameters, totals_variant
 from dmlvk.kernels.products.block_weights import BlockWeights
 from dmlvk.kernels.products.many_rows import ManyRows, ManyRowsTile
 from dmlvk.kernels.products.matrix import Product, gemm_product
 from dmlvk.kernels.products.matrix_tiles import CORES
-from dmlvk.kernels.products.packed_format import CHUNKS, SEGMENT, chunk_terms
+from dmlvk.kernels.products.packed_integers import CHUNKS, SEGMENT, chunk_terms
 from dmlvk.kernels.program import ProgramBuilder, Region
 from dmlvk.kernels.target import MAX_LOOP_ITERATIONS, Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators import Gemm
+from dmlvk.operators.type_groups import FLOATS
 from dmlvk.spirv.cooperative_types import PACKED_SOURCE
 
 _SIDE, _SUBGROUP, _EIGHT, _WORD = 16, 32, 8, 4
@@ -35,9 +36,10 @@ _PARTS_CHUNKS, _PARTS_INVOCATIONS = 4, 256
 _BUFFERS = 10
 """Of a kernel with a gate."""
 
-_LINE_BYTES, _WIDE_LINE_BYTES = 193, 329
-"""192, or 328, of ``shaders/patterns/products/packed_layout.glsl``, and a word of eight lines."""
+_LINE_BYTES = 193  # 192 of ``shaders/patterns/products/packed_layout.glsl``, and a word of eight lines
 _EXACT_MEMORY = 49152
+
+_FEW_REGISTERS = 64
 
 _FEW_ROWS_OF_MATRICES, _FEW_ROWS, _FEW_ROWS_OF_PROCESSORS = 2, 4, 8
 """Rows up to which kernels of few rows are faster."""
@@ -54,14 +56,13 @@ class ExactTile(ManyRowsTile):
 
     stage: int  # chunks that are multiplied while those that follow are on their way
     shares_rows: bool = False  # whether rows go through shared memory
-    wide: DataType | None = None
 
     side, lanes = _SIDE, _SUBGROUP
     source = PACKED_SOURCE
     shared_memory = _EXACT_MEMORY
 
     def line_bytes(self, chunk: int) -> int:
-        return _WIDE_LINE_BYTES if self.wide else _LINE_BYTES
+        return _LINE_BYTES
 
     @property
     def tile_rows(self) -> int:
@@ -82,52 +83,43 @@ class ExactTile(ManyRowsTile):
 
     def add_rows(self, builder: ProgramBuilder, of: ManyRows) -> Region:
         """Adds the kernel that makes parts of rows."""
-        lines = -(-of.tiles[0] * self.tile_rows // _SIDE) * _SIDE
-        return _add_parts(builder, of, lines, self.wide, self.line_bytes(of.chunk))
+        return _add_parts(builder, of, -(-of.tiles[0] * self.tile_rows // _SIDE) * _SIDE)
 
 
 TILES = (ExactTile(1, 4, 1, 2, 4), ExactTile(1, 4, 2, 2, 2, True), ExactTile(1, 4, 8, 2, 1, True))
 """For up to 8 rows, up to 32, and more."""
 
-
-def _parts_variant(wide: DataType | None) -> ShaderVariant:
-    operand = wide or DataType.FLOAT16
-    name = operand.name.lower()
-    given = (("IS_WIDE", "1"),) * (wide is not None) + (("OPERAND", name), ("OPERAND_BITS", str(operand.size_in_bits)))
-    return ShaderVariant(f"blocks.{name}.{'wide_' * (wide is not None)}parts", "matrix/packed_parts.comp", given)
-
-
-PARTS = frozenset(_parts_variant(wide).name for wide in packed_format.WIDTHS)
-"""The kernels that make parts of rows: products of the same rows have them in common."""
-
+PARTS = ShaderVariant("blocks.float16.parts", "matrix/packed_parts.comp", ())
 _BLOCK_ROWS, _BLOCK_COLUMNS, _BLOCK_INVOCATIONS = 2, 8, 8
 """Of ``shaders/patterns/products/packed_blocks.glsl``."""
 
 
-def _totals_variant(wide: DataType | None, bits: int, chunk: int, *, is_gated: bool) -> ShaderVariant:
-    given = packed_format.defines(wide, bits, chunk, Target())
-    way = "exact.totals" if wide is None else "wide.totals"
+def _totals_variant(chunks_of: DataType | None, bits: int, chunk: int, *, is_gated: bool) -> ShaderVariant:
+    given = packed_integers.defines_of(chunks_of, bits, chunk, Target())
+    way = "exact.totals" if chunks_of is None else "chunk_totals"
     return totals_variant(bits, given, f"{way}.{chunk}", is_gated=is_gated)
 
 
 def _block_variant(bits: int, chunk: int) -> ShaderVariant:
     sizes = {"BLOCK_ROWS": _BLOCK_ROWS, "BLOCK_COLUMNS": _BLOCK_COLUMNS, "INVOCATIONS": _BLOCK_INVOCATIONS}
-    defines = packed_format.defines(None, bits, chunk, Target()) | {name: f"{size}u" for name, size in sizes.items()}
+    defines = packed_integers.defines(bits, chunk, Target()) | {name: f"{size}u" for name, size in sizes.items()}
     name = f"blocks.float16.{bits}.exact.blocks.{chunk}"
     return ShaderVariant(name, "matrix/packed_blocks.comp", tuple(sorted(defines.items())))
 
 
 def variants() -> Iterator[ShaderVariant]:
+    yield PARTS
     yield from packed_dots.variants()
-    for wide in packed_format.WIDTHS:
-        yield _parts_variant(wide)
-        for bits, chunk in packed_format.formats(wide):
-            for is_gated in (False,) if wide is DataType.FLOAT16 else (False, True):
-                yield _totals_variant(wide, bits, chunk, is_gated=is_gated)
-                for tile in TILES if chunk in CHUNKS else ():
-                    yield dataclasses.replace(tile, wide=wide).variant(bits, chunk, is_gated=is_gated)
-            if wide is None:
-                yield _block_variant(bits, chunk)
+    yield from chunk_tiles.variants()
+    for chunks_of in FLOATS:
+        for bits, chunk, is_gated in sorted(chunk_tiles.formats(chunks_of)):
+            yield _totals_variant(chunks_of, bits, chunk, is_gated=is_gated)
+    for bits in packed_integers.BITS:
+        for chunk in CHUNKS:
+            yield _block_variant(bits, chunk)
+            for is_gated in (False, True):
+                yield _totals_variant(None, bits, chunk, is_gated=is_gated)
+                yield from (tile.variant(bits, chunk, is_gated=is_gated) for tile in TILES)
 
 
 def multiplies(product: Product, weights: BlockWeights, target: Target) -> bool:
@@ -138,18 +130,18 @@ def multiplies(product: Product, weights: BlockWeights, target: Target) -> bool:
         weights: what its second matrix is made of.
         target: the device.
     """
-    wide = packed_format.wide_rows(weights)
+    is_exact = packed_integers.is_exact(weights)
     if target.is_cpu:
-        return (
-            wide is None and _ends_on_processors(product, weights) and typical(product.rows) > _FEW_ROWS_OF_PROCESSORS
-        )
+        return is_exact and _ends_on_processors(product, weights) and typical(product.rows) > _FEW_ROWS_OF_PROCESSORS
     tile, chunk = tile_for(product, weights, target), chunk_terms(weights)
-    if target.shared_memory < tile.shared_memory or target.buffers < _BUFFERS:
+    if tile is None or target.shared_memory < tile.shared_memory or target.buffers < _BUFFERS:
         return False
-    few = _FEW_ROWS_OF_MATRICES if isinstance(tile, ExactTile) else _FEW_ROWS
+    few = 0 if not is_exact else _FEW_ROWS_OF_MATRICES if isinstance(tile, ExactTile) else _FEW_ROWS
     whole = max(tile.tile_rows, _SIDE)
     of_rows = -(-product.rows // whole) * whole * -(-product.terms // chunk) * tile.line_bytes(chunk)
-    return bool(of_rows <= target.buffer_size) and typical(product.rows) > few
+    parts = -(-product.terms // SEGMENT) if _leaves_segments(tile, target) else 1
+    of_sums = 2 * _WORD * parts * product.rows * product.columns if tile.leaves_sums else 0
+    return bool(of_rows <= target.buffer_size and of_sums <= target.buffer_size) and typical(product.rows) > few
 
 
 def _ends_on_processors(product: Product, weights: BlockWeights) -> bool:
@@ -161,14 +153,18 @@ def _ends_on_processors(product: Product, weights: BlockWeights) -> bool:
     return turns + 2 * -(-product.terms // SEGMENT) + 2 <= MAX_LOOP_ITERATIONS
 
 
-def tile_for(product: Product, weights: BlockWeights, target: Target) -> ManyRowsTile:
-    """The tile in which a GPU computes a product."""
-    wide = packed_format.wide_rows(weights)
-    has_matrices = target.has_exact_halves and target.shared_memory >= _EXACT_MEMORY
-    if not has_matrices or chunk_terms(weights) not in CHUNKS:
-        return packed_dots.tile_for(product, wide, target)
-    tile = TILES[0 if product.rows <= _EIGHT else 1 if product.rows <= _SUBGROUP else 2]
-    return dataclasses.replace(tile, wide=wide)
+def tile_for(product: Product, weights: BlockWeights, target: Target) -> ManyRowsTile | None:
+    """The tile in which a GPU computes a product; ``None`` where it has none."""
+    if not packed_integers.is_exact(weights):
+        return chunk_tiles.tile_for(product, weights, target) if packed_integers.has_own_order(weights) else None
+    if not target.has_exact_halves or target.shared_memory < _EXACT_MEMORY:
+        return packed_dots.tile_for(product, target)
+    return TILES[0 if product.rows <= _EIGHT else 1 if product.rows <= _SUBGROUP else 2]
+
+
+def _leaves_segments(tile: ManyRowsTile, target: Target) -> bool:
+    """Whether sums of segments always go to memory, and never to totals in registers, of which there are too few."""
+    return tile.leaves_sums and target.registers <= _FEW_REGISTERS
 
 
 def _part_terms(product: Product, tile: ManyRowsTile, target: Target, *, is_gated: bool) -> int:
@@ -176,15 +172,15 @@ def _part_terms(product: Product, tile: ManyRowsTile, target: Target, *, is_gate
     groups = -(-product.rows // tile.tile_rows) * -(-product.columns // tile.tile_columns(is_gated=is_gated))
     segments = -(-product.terms // SEGMENT)
     sums = segments * product.rows * product.columns * (2 if is_gated else 1) * _WORD
-    is_apart = groups < CORES * _GROUPS_OF_CORE and sums <= target.buffer_size
+    is_apart = (groups < CORES * _GROUPS_OF_CORE and sums <= target.buffer_size) or _leaves_segments(tile, target)
     return SEGMENT if is_apart else segments * SEGMENT
 
 
-def _add_parts(builder: ProgramBuilder, of: ManyRows, lines: int, wide: DataType | None, line_bytes: int) -> Region:
+def _add_parts(builder: ProgramBuilder, of: ManyRows, lines: int) -> Region:
     """The kernel that makes parts of rows, and where they lie."""
     product, bits, chunks, are_peaks = of.product, of.weights.bits, of.chunks, builder.target.is_cpu
     groups = lines // _SIDE * -(-chunks // _PARTS_CHUNKS)
-    region = builder.scratch(lines * chunks * line_bytes)
+    region = builder.scratch(lines * chunks * (_WORD if are_peaks else _LINE_BYTES))
     has_eights = product.left_along_terms and product.left_has_eights and is_multiple(product.terms, _EIGHT)
     constants = {
         "CHUNK": of.chunk,
@@ -194,7 +190,7 @@ def _add_parts(builder: ProgramBuilder, of: ManyRows, lines: int, wide: DataType
         "LARGEST": float32_bits(_LARGEST_HALF if are_peaks else _LARGEST[bits]),
     }
     kernel = PlainKernel(
-        _parts_variant(wide).name,
+        PARTS.name,
         launch_size(builder.operator_name, groups * _PARTS_INVOCATIONS),
         constants,
         (groups, product.rows, product.terms, lines, chunks, *product.left[:2]),
@@ -236,7 +232,7 @@ def add_product(
     parts = tile.add_rows(builder, of)
     length = _part_terms(product, tile, builder.target, is_gated=is_gated)
     count = -(-product.terms // length)
-    writes_sums = count > 1
+    writes_sums = count > 1 or tile.leaves_sums
     constants["OUTPUT_HAS_PAIRS"] = int(given["OUTPUT_HAS_PAIRS"] and is_multiple(product.columns, 2))
     constants["PART_TERMS"] = length
     groups = tiles[0] * tiles[1] * count
@@ -259,7 +255,7 @@ def add_product(
         product,
         operands,
         kernel,
-        _totals_variant(tile.wide, weights.bits, chunk, is_gated=is_gated),
+        _totals_variant(tile.chunks_of, weights.bits, chunk, is_gated=is_gated),
         constants,
         parts=count,
         part_terms=length,
@@ -269,7 +265,7 @@ def add_product(
 
 
 def _add_on_processor(builder: ProgramBuilder, of: ManyRows) -> None:
-    parts = _add_parts(builder, of, -(-of.product.rows // _SIDE) * _SIDE, None, _WORD)
+    parts = _add_parts(builder, of, -(-of.product.rows // _SIDE) * _SIDE)
     groups = of.tiles[0] * of.tiles[1]
     kernel = PlainKernel(
         _block_variant(of.weights.bits, of.chunk).name,

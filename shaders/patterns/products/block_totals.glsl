@@ -1,6 +1,8 @@
 // Adds what packed_matrices.glsl, chunk_tiles.glsl or block_matrices.glsl made of parts, in their order, and finishes the results. The compile
-// script passes what block_products.glsl is passed, with HAS_PARTS; of integers what packed_integers.glsl is.
-#ifdef CHUNK
+// script passes what block_products.glsl is passed, with HAS_PARTS; of integers or chunks what packed_integers.glsl or packed_chunks.glsl is.
+#ifdef IS_CHUNKED
+#include "products/packed_chunks.glsl"
+#elif defined(CHUNK)
 #include "products/packed_integers.glsl"
 #else
 #include "products/block_products.glsl"
@@ -30,8 +32,8 @@ uint total_of(uint row, uint column, uint number, uint offset, uint step) {
             }
         }
     }
-#ifdef IS_WIDE
-    if (!is_finite(uintBitsToFloat(total))) { total = floatBitsToUint(total_of_terms(row, column, number)); }
+#ifdef IS_CHUNKED
+    if (!is_finite(uintBitsToFloat(total))) { total = exact_total(row, column, number); }
 #elif defined(CHUNK)
     if (!is_finite(uintBitsToFloat(total))) {
         float by_terms = total_of_terms(row, column, number);

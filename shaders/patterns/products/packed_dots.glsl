@@ -1,8 +1,8 @@
-// Products of rows with packed weights (packed_integers.glsl) in tiles, on GPUs without matrices that have exact sums. Rows come as planes
-// (packed_planes.glsl).
+// Products of rows of FLOAT16 with packed weights (packed_integers.glsl) in tiles, on GPUs without matrices that have exact sums. Rows come as
+// planes (packed_planes.glsl).
 //
 // A work group has DOWN * ROWS rows and ACROSS * COLUMNS columns, of which each invocation computes ROWS and COLUMNS, and PART_TERMS terms, of
-// which a chunk is in shared memory, its weights as bytes, while the next one is on its way to registers. With a gate, every other column is of its weights. With
+// which a chunk is in shared memory while the next one is on its way to registers. With a gate, every other column is of its weights. With
 // WRITES_SUMS sums of parts go to memory, to be added.
 //
 // The compile script passes these names and what packed_integers.glsl is passed.
@@ -16,22 +16,16 @@ layout(local_size_x = INVOCATIONS) in;
 // Whether results are sums of parts, of FLOAT32.
 layout(constant_id = 20) const bool WRITES_SUMS = false;
 
-#ifdef IS_WIDE
-#define ENTRY uvec3
-#else
-#define ENTRY uvec2
-#endif
 #define TILE_ROWS (DOWN * ROWS)
 #define TILE_LINES (ACROSS * COLUMNS) // of weights, those of the gate too
 #define RESULTS (ROWS * COLUMNS)
 #define LINES (parameters.row_tiles * TILE_ROWS)
 #define PITCH (LINE_VECTORS + 1u) // one vector more moves what is loaded together to other banks
 #define ROWS_SPACE (TILE_ROWS * PITCH)
-#define WORDS (TILE_LINES * CHUNK_WORDS)
-#define BYTES_SPACE (TILE_LINES * PLANE_WORDS)
+#define WORDS_SPACE (TILE_LINES * CHUNK_WORDS)
 shared uvec4 lines[2u * ROWS_SPACE];
-shared uint weight_bytes_of[2u * BYTES_SPACE]; // of all columns the first four bytes, then the next ones
-shared ENTRY entries[2u * TILE_LINES];         // a scale as FLOAT32, what is taken from bytes, and of wide integers a minimum
+shared uint weight_words[2u * WORDS_SPACE]; // of all columns the first words, then the second ones
+shared uvec2 entries[2u * TILE_LINES];      // a scale as FLOAT32, and what is taken from bytes
 
 // Of a line of weights, which is an invocation's column number `line / ACROSS`: two neighbouring ones share a word of the output.
 #ifdef IS_GATED
@@ -46,7 +40,7 @@ shared ENTRY entries[2u * TILE_LINES];         // a scale as FLOAT32, what is ta
 
 #define ROW_VECTORS (TILE_ROWS * LINE_VECTORS)
 #define ROW_LOADS ((ROW_VECTORS + INVOCATIONS - 1u) / INVOCATIONS)
-#define WORD_LOADS ((WORDS + INVOCATIONS - 1u) / INVOCATIONS)
+#define WORD_LOADS ((WORDS_SPACE + INVOCATIONS - 1u) / INVOCATIONS)
 #define ENTRY_LOADS ((TILE_LINES + INVOCATIONS - 1u) / INVOCATIONS)
 #define LOADED(i, count) min((i) * INVOCATIONS + invocation, (count) - 1u)
 #define LOAD_CHUNK(chunk) \
@@ -56,53 +50,37 @@ shared ENTRY entries[2u * TILE_LINES];         // a scale as FLOAT32, what is ta
             loaded_rows[i] = fours_parts[(BASE_WORD(parts) >> 2u) + LINE_AT(chunk, first_row, LINES) + LOADED(i, ROW_VECTORS)]; \
         } \
         [[unroll]] for (uint i = 0u; i < WORD_LOADS; ++i) { \
-            uint line_ = LOADED(i, WORDS) / CHUNK_WORDS; \
-            uint first_ = term_ + LOADED(i, WORDS) % CHUNK_WORDS * uint(WORD_TERMS); \
-            uint column_ = COLUMN(line_) * PACKED_COLUMN / uint(WORD_TERMS); \
-            bool is_there_ = first_ < parameters.terms; \
-            loaded_words[i] = is_there_ ? WEIGHT_WORD(LINE_SIDE(line_), column_ + first_ / uint(WORD_TERMS)) : 0u; \
-            if (CHUNK_HIGH != 0u) { loaded_highs[i] = is_there_ ? WEIGHT_WORD(LINE_SIDE(line_), column_ + high_word(first_)) : 0u; } \
+            uint line_ = LOADED(i, WORDS_SPACE) / CHUNK_WORDS; \
+            uint word_ = LOADED(i, WORDS_SPACE) % CHUNK_WORDS; \
+            uint at_ = (COLUMN(line_) * PACKED_COLUMN + term_) / uint(WORD_TERMS) + word_; \
+            bool is_there_ = term_ + word_ * uint(WORD_TERMS) < parameters.terms; \
+            loaded_words[i] = is_there_ ? WEIGHT_WORD(LINE_SIDE(line_), at_) : 0u; \
         } \
         [[unroll]] for (uint i = 0u; i < ENTRY_LOADS; ++i) { \
             uint line_ = LOADED(i, TILE_LINES); \
-            FIND_ENTRY(loaded_entries[i], LINE_SIDE(line_), COLUMN(line_), term_) \
+            uint scale_ = NUMBER_OF(SCALE_AT(LINE_SIDE(line_), scale_index(COLUMN(line_), term_))); \
+            uint zero_ = ZERO_KIND == ZERO_IS_PACKED ? ZERO_AT(LINE_SIDE(line_), zero_index(COLUMN(line_), term_)) : ZERO_NUMBER; \
+            loaded_entries[i] = uvec2(scale_, uint(ZERO_OF_BYTES(zero_))); \
         } \
     }
-#ifdef IS_WIDE
-#define FIND_ENTRY(entry, side, column, term) \
-    uvec2 block_ = SCALE_AND_MINIMUM_AT(side, column, term); \
-    entry = uvec3(block_.x, uint(ZERO_OF_BYTES(ZERO_INTEGER_AT(side, column, term))), block_.y);
-#else
-#define FIND_ENTRY(entry, side, column, term) \
-    entry = uvec2(NUMBER_OF(SCALE_AT(side, scale_index(column, term))), uint(ZERO_OF_BYTES(ZERO_INTEGER_AT(side, column, term))));
-#endif
-#define PUT_CHUNK(chunk, space) \
+#define PUT_CHUNK(space) \
     [[unroll]] for (uint i = 0u; i < ROW_LOADS; ++i) { \
         uint vector_ = LOADED(i, ROW_VECTORS); \
         lines[(space) * ROWS_SPACE + vector_ / LINE_VECTORS * PITCH + vector_ % LINE_VECTORS] = loaded_rows[i]; \
     } \
     [[unroll]] for (uint i = 0u; i < WORD_LOADS; ++i) { \
-        uint word_ = LOADED(i, WORDS) % CHUNK_WORDS; \
-        uint high_ = CHUNK_HIGH == 0u ? 0u : high_of(loaded_highs[i], (chunk) * CHUNK + word_ * uint(WORD_TERMS)); \
-        [[unroll]] for (uint part = 0u; part < WORD_PARTS; ++part) { \
-            uint at_ = (word_ * WORD_PARTS + part) * TILE_LINES + LOADED(i, WORDS) / CHUNK_WORDS; \
-            weight_bytes_of[(space) * BYTES_SPACE + at_] = WEIGHT_BYTES(loaded_words[i], high_, part); \
-        } \
+        uint item_ = LOADED(i, WORDS_SPACE); \
+        weight_words[(space) * WORDS_SPACE + item_ % CHUNK_WORDS * TILE_LINES + item_ / CHUNK_WORDS] = loaded_words[i]; \
     } \
     [[unroll]] for (uint i = 0u; i < ENTRY_LOADS; ++i) { \
         entries[(space) * TILE_LINES + LOADED(i, TILE_LINES)] = loaded_entries[i]; \
     }
 
 #define ROW_VECTOR(r, i) lines[space * ROWS_SPACE + (own_row + (r)) * PITCH + (i)]
-#define LINE_WORD(r, number) ROW_VECTOR(r, PLANE_SPACE + (number) / 4u)[(number) % 4u]
-#define BYTES_OF_COLUMN(c, k) weight_bytes_of[space * BYTES_SPACE + (k) * TILE_LINES + (c) * ACROSS + lane]
+#define BYTES_OF_COLUMN(c, k) \
+    WEIGHT_BYTES(weight_words[space * WORDS_SPACE + (k) / WORD_PARTS * TILE_LINES + (c) * ACROSS + lane], (k) % WORD_PARTS)
 
 // Numbers of a chunk, rounded once.
-#ifdef IS_WIDE
-#define NUMBER_OF_BYTES(first, second, third, last) number_of_sums(first, second, third, last)
-#else
-#define NUMBER_OF_BYTES(first, second, third, last) number_of_sums(first, second, third)
-#endif
 #if HAS_DOT_PRODUCT
 #define MULTIPLY_CHUNK \
     uint bytes_[COLUMNS * PLANE_WORDS]; \
@@ -112,14 +90,15 @@ shared ENTRY entries[2u * TILE_LINES];         // a scale as FLOAT32, what is ta
         } \
     } \
     [[unroll]] for (uint r = 0u; r < ROWS; ++r) { \
+        uvec4 of_line_ = ROW_VECTOR(r, 6u); \
         uint sums_[PLANES * COLUMNS]; \
         [[unroll]] for (uint plane = 0u; plane < PLANES; ++plane) { \
             [[unroll]] for (uint c = 0u; c < COLUMNS; ++c) { \
-                sums_[plane * COLUMNS + c] = SUM_BIAS - own_entries[c].y * LINE_WORD(r, plane); \
+                sums_[plane * COLUMNS + c] = SUM_BIAS - own_entries[c].y * of_line_[plane]; \
             } \
             [[unroll]] for (uint k = 0u; k < PLANE_WORDS; k += 4u) { \
                 uvec4 words_ = ROW_VECTOR(r, plane * PLANE_VECTORS + k / 4u); \
-                [[unroll]] for (uint i = 0u; i < min(PLANE_WORDS, 4u); ++i) { \
+                [[unroll]] for (uint i = 0u; i < 4u; ++i) { \
                     [[unroll]] for (uint c = 0u; c < COLUMNS; ++c) { \
                         sums_[plane * COLUMNS + c] += four_products(bytes_[c * PLANE_WORDS + k + i], words_[i]); \
                     } \
@@ -127,59 +106,54 @@ shared ENTRY entries[2u * TILE_LINES];         // a scale as FLOAT32, what is ta
             } \
         } \
         [[unroll]] for (uint c = 0u; c < COLUMNS; ++c) { \
-            numbers[r * COLUMNS + c] = NUMBER_OF_BYTES(sums_[c], sums_[COLUMNS + c], sums_[2u * COLUMNS + c], sums_[(PLANES - 1u) * COLUMNS + c]); \
+            numbers[r * COLUMNS + c] = number_of_sums(sums_[c], sums_[COLUMNS + c], sums_[2u * COLUMNS + c]); \
         } \
     }
 #else
-// By floats, which have exact sums: of weights of 8 bits and of wide integers for each plane, else for two: the first two are integers up to 2^15.
+// By floats, which have exact sums: of weights of 8 bits for each plane, else for two: the first two are integers up to 2^15.
 #define OF_BYTE(word, b) bitfieldExtract(int(word), int(8u * (b)), 8)
-#if WEIGHT_BITS == 8 || defined(IS_WIDE)
-#define FLOAT_PLANES PLANES
-#define NUMBER_OF_FLOATS(first, second, third, last) \
-    NUMBER_OF_BYTES(uint(int(first)) + SUM_BIAS, uint(int(second)) + SUM_BIAS, uint(int(third)) + SUM_BIAS, uint(int(last)) + SUM_BIAS)
-#define TERM_OF_PLANE(plane, r, k, b) float(OF_BYTE(ROW_VECTOR(r, (plane) * PLANE_VECTORS + (k) / 4u)[(k) % 4u], b))
+#if WEIGHT_BITS == 8
+#define FLOAT_PLANES 3u
+#define NUMBER_OF_SUMS(first, second, third) \
+    number_of_sums(uint(int(first)) + SUM_BIAS, uint(int(second)) + SUM_BIAS, uint(int(third)) + SUM_BIAS)
 #else
 #define FLOAT_PLANES 2u
-#define NUMBER_OF_FLOATS(first, second, third, last) exact_product_plus(first, 256.0, second)
-#define TERM_OF_PLANE(plane, r, k, b) \
-    float((plane) == 0u ? OF_BYTE(ROW_VECTOR(r, (k) / 4u)[(k) % 4u], b) * 256 + OF_BYTE(ROW_VECTOR(r, PLANE_VECTORS + (k) / 4u)[(k) % 4u], b) \
-        : OF_BYTE(ROW_VECTOR(r, 2u * PLANE_VECTORS + (k) / 4u)[(k) % 4u], b))
+#define NUMBER_OF_SUMS(first, second, third) exact_product_plus(first, 256.0, second)
 #endif
 #define MULTIPLY_CHUNK \
     float sums_[FLOAT_PLANES * RESULTS]; \
     [[unroll]] for (uint i = 0u; i < FLOAT_PLANES * RESULTS; ++i) { \
         sums_[i] = 0.0; \
     } \
-    [[dont_unroll]] for (uint k = 0u; k < PLANE_WORDS; ++k) { \
-        vec4 weights_[COLUMNS]; \
-        [[unroll]] for (uint c = 0u; c < COLUMNS; ++c) { \
-            uint bytes_ = BYTES_OF_COLUMN(c, k); \
-            [[unroll]] for (uint b = 0u; b < 4u; ++b) { \
-                weights_[c][b] = float(OF_BYTE(bytes_, b) - int(own_entries[c].y)); \
-            } \
-        } \
-        [[unroll]] for (uint r = 0u; r < ROWS; ++r) { \
-            [[unroll]] for (uint plane = 0u; plane < FLOAT_PLANES; ++plane) { \
+    [[dont_unroll]] for (uint word = 0u; word < CHUNK_WORDS; ++word) { \
+        [[unroll]] for (uint part = 0u; part < WORD_PARTS; ++part) { \
+            uint k = word * WORD_PARTS + part; \
+            vec4 weights_[COLUMNS]; \
+            [[unroll]] for (uint c = 0u; c < COLUMNS; ++c) { \
+                uint bytes_ = WEIGHT_BYTES(weight_words[space * WORDS_SPACE + word * TILE_LINES + c * ACROSS + lane], part); \
                 [[unroll]] for (uint b = 0u; b < 4u; ++b) { \
-                    float term_ = TERM_OF_PLANE(plane, r, k, b); \
-                    [[unroll]] for (uint c = 0u; c < COLUMNS; ++c) { \
-                        uint at_ = plane * RESULTS + r * COLUMNS + c; \
-                        sums_[at_] = exact_product_plus(term_, weights_[c][b], sums_[at_]); \
+                    weights_[c][b] = float(OF_BYTE(bytes_, b) - int(own_entries[c].y)); \
+                } \
+            } \
+            [[unroll]] for (uint r = 0u; r < ROWS; ++r) { \
+                uint first_ = ROW_VECTOR(r, k / 4u)[k % 4u]; \
+                uint second_ = ROW_VECTOR(r, PLANE_VECTORS + k / 4u)[k % 4u]; \
+                uint third_ = ROW_VECTOR(r, 2u * PLANE_VECTORS + k / 4u)[k % 4u]; \
+                [[unroll]] for (uint b = 0u; b < 4u; ++b) { \
+                    float terms_[PLANES] = FLOAT_PLANES == 2u \
+                        ? float[](float(OF_BYTE(first_, b) * 256 + OF_BYTE(second_, b)), float(OF_BYTE(third_, b)), 0.0) \
+                        : float[](float(OF_BYTE(first_, b)), float(OF_BYTE(second_, b)), float(OF_BYTE(third_, b))); \
+                    [[unroll]] for (uint i = 0u; i < FLOAT_PLANES * COLUMNS; ++i) { \
+                        uint at_ = i / COLUMNS * RESULTS + r * COLUMNS + i % COLUMNS; \
+                        sums_[at_] = exact_product_plus(terms_[i / COLUMNS], weights_[i % COLUMNS][b], sums_[at_]); \
                     } \
                 } \
             } \
         } \
     } \
     [[unroll]] for (uint i = 0u; i < RESULTS; ++i) { \
-        numbers[i] = NUMBER_OF_FLOATS(sums_[i], sums_[RESULTS + i], sums_[min(2u, FLOAT_PLANES - 1u) * RESULTS + i], \
-            sums_[(FLOAT_PLANES - 1u) * RESULTS + i]); \
+        numbers[i] = NUMBER_OF_SUMS(sums_[i], sums_[RESULTS + i], sums_[(FLOAT_PLANES - 1u) * RESULTS + i]); \
     }
-#endif
-#ifdef IS_WIDE
-#define VALUE_OF_NUMBER(number, r, c) \
-    value_of_chunk(number, uintBitsToFloat(LINE_WORD(r, LINE_TERMS)), uintBitsToFloat(LINE_WORD(r, LINE_UNIT)), own_entries[c].xz)
-#else
-#define VALUE_OF_NUMBER(number, r, c) value_of_chunk(number, uintBitsToFloat(LINE_WORD(r, LINE_UNIT)), uintBitsToFloat(own_entries[c].x))
 #endif
 
 void main() {
@@ -201,15 +175,14 @@ void main() {
     }
     uvec4 loaded_rows[ROW_LOADS];
     uint loaded_words[WORD_LOADS];
-    uint loaded_highs[WORD_LOADS];
-    ENTRY loaded_entries[ENTRY_LOADS];
+    uvec2 loaded_entries[ENTRY_LOADS];
     uint space = 0u;
     LOAD_CHUNK(chunk)
-    PUT_CHUNK(chunk, 0u)
+    PUT_CHUNK(0u)
     [[dont_unroll]] for (; chunk < end; ++chunk) {
         barrier(); // this chunk is there, and all are through with the one before
         LOAD_CHUNK(min(chunk + 1u, end - 1u)) // behind the last one it is loaded again
-        ENTRY own_entries[COLUMNS];
+        uvec2 own_entries[COLUMNS];
         [[unroll]] for (uint c = 0u; c < COLUMNS; ++c) {
             own_entries[c] = entries[space * TILE_LINES + c * ACROSS + lane];
         }
@@ -217,14 +190,14 @@ void main() {
         MULTIPLY_CHUNK
         uint all_rests = 0u;
         [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
-            all_rests |= LINE_WORD(r, LINE_RESTS);
+            all_rests |= ROW_VECTOR(r, 7u).y;
         }
         if (all_rests != 0u) { // which few chunks have
             [[dont_unroll]] for (uint i = 0u; i < RESULTS; ++i) {
+                uvec4 of_line = ROW_VECTOR(i / COLUMNS, 7u);
                 uint line = i % COLUMNS * ACROSS + lane;
                 uint row = min(first_row + own_row + i / COLUMNS, parameters.rows - 1u);
-                float scale = uintBitsToFloat(LINE_WORD(i / COLUMNS, LINE_SCALE));
-                float rest = rest_of_chunk(row, COLUMN(line), LINE_SIDE(line), chunk * CHUNK, LINE_WORD(i / COLUMNS, LINE_RESTS), scale);
+                float rest = rest_of_chunk(row, COLUMN(line), LINE_SIDE(line), chunk * CHUNK, of_line.y, uintBitsToFloat(of_line.x));
                 [[unroll]] for (uint k = 0u; k < RESULTS; ++k) { // nothing is indexed by a variable
                     precise float both = numbers[k] + rest;
                     numbers[k] = k == i ? both : numbers[k];
@@ -232,10 +205,11 @@ void main() {
             }
         }
         [[unroll]] for (uint i = 0u; i < RESULTS; ++i) {
-            sums[i] = rounded_sum(sums[i], VALUE_OF_NUMBER(numbers[i], i / COLUMNS, i % COLUMNS));
+            float unit = uintBitsToFloat(ROW_VECTOR(i / COLUMNS, 6u).w);
+            sums[i] = rounded_sum(sums[i], value_of_chunk(numbers[i], unit, uintBitsToFloat(own_entries[i % COLUMNS].x)));
         }
         space ^= 1u;
-        PUT_CHUNK(min(chunk + 1u, end - 1u), space)
+        PUT_CHUNK(space)
         if (PART_TERMS > SEGMENT && (chunk + 1u) % CHUNKS_OF_SEGMENT == 0u) {
             [[unroll]] for (uint i = 0u; i < RESULTS; ++i) {
                 totals[i] = rounded_sum(totals[i], sums[i]);

@@ -1,118 +1,95 @@
-// Products of rows by packed weights by exact integers: what their kernels have in common. docs/notes/exact-products.md has the definition,
-// and why the error is what is stated.
+// Products of FLOAT16 rows by packed weights by exact integers: what their kernels have in common. docs/notes/exact-products.md has the
+// definition, and why the error is what is stated.
 //
 // A row's chunk is CHUNK terms, that share a scale. Its terms are (n + m 2^-18) p 2^-23 exactly, where n is an integer of three signed
 // bytes, and m is one too, zero but for one chunk of a hundred. Weights are integers less an integer. So a chunk's sums are exact in any
 // order; rounded is what they give together, and what is added then.
 //
-// With IS_WIDE, of rows of FLOAT32 and of weights of all kinds, terms are (n + m 2^-18) p 2^-31: n has four bytes, and m counts where a term
-// is so small that it would be off by too much (rest_limit). A chunk gives NaN where its terms, scale or minimum are out of range
-// (is_in_range, are_plain), or it is thin and gives nearly nothing: then a total is computed again, with the chunk's sum term by term
-// (exact_chunk).
-//
-// The compile script passes CHUNK (16u or 32u, with IS_WIDE also 8u) and what block_products.glsl is passed.
+// The compile script passes CHUNK (16u or 32u) and what block_products.glsl is passed, of FLOAT16.
 
 #include "products/block_products.glsl"
 #include "products/four_products.glsl"
-
-#include "products/packed_terms.glsl"
 
 #define CHUNKS ((parameters.terms + (CHUNK - 1u)) / CHUNK)
 #define CHUNKS_OF_SEGMENT (SEGMENT / CHUNK)
 #define CHUNK_WORDS (CHUNK / uint(WORD_TERMS)) // of a column
 #define PLANE_WORDS (CHUNK / 4u) // of a row
-#if !defined(IS_WIDE) || WEIGHT_BITS == 8
-#define MOST_HIGH 1u
-#define CHUNK_HIGH 0u
-#else
-#define MOST_HIGH ((CHUNK * (WEIGHT_BITS / 2u) + 31u) / 32u) // words of a chunk's second plane, at most
-#define CHUNK_HIGH ((CHUNK * HIGH_BITS + 31u) / 32u)
-#endif
-// The bits of the second plane that belong to word k of the first one, of an array with the words that a chunk has there.
-#define WORD_HIGH (uint(WORD_TERMS) * HIGH_BITS)
-#define HIGH_OF_WORD(high, from, k) \
-    (HIGH_BITS == 0u ? 0u : high_of(high[(from) + (k) * WORD_HIGH / 32u], term) >> ((k) * WORD_HIGH % 32u))
 
 // A word's integers as signed bytes, four at a time: part s has in its byte b the term b * WORD_PARTS + s. What is taken from them, so
 // that bytes are signed, or added, so that they are no negative ones of fewer bits, is taken from their zeros too.
 #define WORD_PARTS (8u / uint(WEIGHT_BITS))
-#ifdef IS_WIDE
-uint weight_bytes(uint word, uint high, uint part) {
 #if WEIGHT_BITS == 8
-    return WEIGHTS_ARE_SIGNED ? word : word ^ 0x80808080u;
-#else
-    uint bytes = FLIPPED(word) >> part * uint(WEIGHT_BITS) & WEIGHT_MASK * 0x01010101u;
-    if (TABLE != 0u) {
-        uint numbers = number_of(bytes & 15u) | number_of(bytes >> 8u & 15u) << 8u;
-        return (numbers | number_of(bytes >> 16u & 15u) << 16u | number_of(bytes >> 24u) << 24u) ^ 0x80808080u;
-    }
-    if (HIGH_BITS != 0u) { // of each byte's WORD_PARTS terms the bits lie together
-        uint group = WORD_PARTS * HIGH_BITS;
-        uint halves = high & (1u << 2u * group) - 1u | (high >> 2u * group & (1u << 2u * group) - 1u) << 16u;
-        uint mask = ((1u << group) - 1u) * 0x00010001u;
-        uint groups = halves & mask | (halves >> group & mask) << 8u;
-        bytes |= (groups >> part * HIGH_BITS & HIGH_MASK * 0x01010101u) << uint(WEIGHT_BITS);
-    }
-    return bytes;
-#endif
-}
-#define WEIGHT_BYTES(word, high, part) weight_bytes(word, high, part)
-// Step by step: glslang would make one constant of an expression, whose parts it leaves out.
-int bytes_less() {
-    int less = 0;
-#if WEIGHT_BITS == 8
-    if (!WEIGHTS_ARE_SIGNED) { less = 128; }
-#else
-    if (WEIGHTS_ARE_SIGNED) { less = -(1 << (WEIGHT_BITS - 1)); }
-#endif
-    if (TABLE != 0u) { less = 128; }
-    return less;
-}
-#define BYTES_LESS bytes_less()
-#elif WEIGHT_BITS == 8
-#define WEIGHT_BYTES(word, high, part) (WEIGHTS_ARE_SIGNED ? (word) : (word) ^ 0x80808080u)
+#define WEIGHT_BYTES(word, part) (WEIGHTS_ARE_SIGNED ? (word) : (word) ^ 0x80808080u)
 #define BYTES_LESS (WEIGHTS_ARE_SIGNED ? 0 : 128)
 #else
-#define WEIGHT_BYTES(word, high, part) (FLIPPED(word) >> (part) * uint(WEIGHT_BITS) & WEIGHT_MASK * 0x01010101u)
+#define WEIGHT_BYTES(word, part) (FLIPPED(word) >> (part) * uint(WEIGHT_BITS) & WEIGHT_MASK * 0x01010101u)
 #define BYTES_LESS (WEIGHTS_ARE_SIGNED ? -(1 << (WEIGHT_BITS - 1)) : 0)
 #endif
 #define ZERO_OF_BYTES(bits) (int(bits) - BYTES_LESS)
 
-#ifdef IS_GATED
-#define MINIMUM_AT(number, column, term) (IS_UP(number) ? scale_up_minimum(column, term) : scale_minimum(column, term))
-#define INTEGER_AT(number, column, term) (IS_UP(number) ? packed_up_integer(column, term) : packed_integer(column, term))
+// The exponent of p, as FLOAT32 has it: p is the least power of two of which the largest magnitude is less than 127/128.
+#define EXPONENT_OF(peak) (((peak) + 0x20000u >> 23u) + 1u)
+// p 2^-23, by which integers are what they stand for, and 2^23 / p. Of zeros alone both are 0; of what is not finite the first is NaN.
+float unit_of(uint peak) {
+    uint unit = peak == 0u ? 0u : EXPONENT_OF(peak) - 23u << 23u;
+    return uintBitsToFloat(peak >= INFINITY_F32 ? NAN_F32 : unit);
+}
+float units_of(uint peak) { return uintBitsToFloat(peak == 0u || peak >= INFINITY_F32 ? 0u : 277u - EXPONENT_OF(peak) << 23u); }
+
+// n of a term: what is not an integer is below 2^10, so that sums with 3 * 2^22 round it to nearest even, and leave all others as they are.
+#define ROUNDS_FROM 12582912.0
+float integer_of_term(float number) {
+    precise float biased = number + ROUNDS_FROM;
+#ifdef IS_FOR_PROCESSORS
+    // By the bits: where SwiftShader's optimizer unrolls a loop, the copies lose NoContraction, and it takes the two sums for none.
+    float rounded = float(int(floatBitsToUint(biased)) - int(floatBitsToUint(ROUNDS_FROM)));
+    return (floatBitsToUint(number) & MAGNITUDE_F32) < 0x4a800000u ? rounded : number; // 2^22
 #else
-#define MINIMUM_AT(number, column, term) scale_minimum(column, term)
-#define INTEGER_AT(number, column, term) packed_integer(column, term)
+    precise float rounded = biased - ROUNDS_FROM;
+    return rounded;
 #endif
-// What is taken from integers, as one: floats that stand for zero are minima.
-#define ZERO_INTEGER(zero) (ZERO_KIND == ZERO_IS_PACKED ? int(zero) : ZERO_KIND == ZERO_IS_FLOAT ? 0 : int(ZERO_NUMBER))
-#define ZERO_INTEGER_AT(number, column, term) \
-    ZERO_INTEGER(ZERO_KIND == ZERO_IS_PACKED ? ZERO_AT(number, zero_index(column, term)) : 0u)
+}
+// m of a term, by what is left over of its number.
+int rest_of_left_over(float left_over) {
+    precise float rest = left_over * 262144.0; // 2^18
+    return int(rest);
+}
+// What a sum of products with m stands for. It is rounded once, by a sum: devices may round integers of more than 24 bits as they like.
+float rest_of_sum(int sum) {
+    float rounded = exact_product_plus(float(sum >> 16), 65536.0, float(sum & 0xffff));
+    precise float rest = rounded * 3.814697265625e-06; // 2^-18
+    return rest;
+}
+
+// The bytes of four integers: a word of the first ones, one of the second and one of the third. With 128 added to each byte none is negative,
+// and its highest bit is turned over.
+uvec3 bytes_of(ivec4 integers) {
+    uvec4 biased = uvec4(integers + 0x808080);
+    uvec2 low = biased.xy & 0xffffu | biased.zw << 16u;
+    uvec2 high = biased.xy >> 16u | biased.zw & 0xffff0000u;
+    uvec3 words = uvec3(high.x & 0xff00ffu | (high.y & 0xff00ffu) << 8u, low.x >> 8u & 0xff00ffu | low.y & 0xff00ff00u,
+        low.x & 0xff00ffu | (low.y & 0xff00ffu) << 8u);
+    return words ^ 0x80808080u;
+}
 
 // The sum of m times the weights over a chunk. `rests` has a bit for each term whose m is not zero.
 float rest_of_chunk(uint row, uint column, uint number, uint first, uint rests, float units) {
-    int zero = ZERO_INTEGER_AT(number, column, first);
+    uint at = column * PACKED_COLUMN + first;
+    int zero = ZERO_KIND == ZERO_IS_PACKED ? int(ZERO_AT(number, zero_index(column, first))) : int(ZERO_NUMBER);
     int sum = 0;
     for (; rests != 0u; rests &= rests - 1u) {
-        uint term = first + uint(findLSB(rests));
-        precise float scaled = uintBitsToFloat(operand(LOAD(OPERAND, words_left, left_index(row, term)))) * units;
-        float left_over;
-        integer_of_term(scaled, left_over);
-        sum += rest_of_left_over(left_over) * (int(INTEGER_AT(number, column, term)) - zero);
+        uint term = uint(findLSB(rests));
+        precise float scaled = uintBitsToFloat(operand(LOAD(OPERAND, words_left, left_index(row, first + term)))) * units;
+        precise float left_over = scaled - integer_of_term(scaled);
+        sum += rest_of_left_over(left_over) * (int(integer_of(WEIGHT_WORD(number, (at + term) / uint(WORD_TERMS)), at + term)) - zero);
     }
     return rest_of_sum(sum);
 }
 
-// The sum of n times the weights, rounded once, by the sums of bytes: each is below 2^20, and comes with the bits of 3 * 2^22 added, so
-// that it has its number as bits of FLOAT32.
+// The sum of n times the weights, rounded once, by the sums of the three bytes: each is below 2^20, and comes with the bits of 3 * 2^22
+// added, so that it has its number as bits of FLOAT32. The last two together have 24 bits where weights have 4; of 8 bits they have more,
+// whose highest ones go to the first.
 #define SUM_BIAS 0x4b400000u
-#ifdef IS_WIDE
-float number_of_sums(uint first, uint second, uint third, uint fourth) {
-    return number_of_halves(int(first - SUM_BIAS) * 256 + int(second - SUM_BIAS), int(third - SUM_BIAS) * 256 + int(fourth - SUM_BIAS));
-}
-#else
-// The last two together have 24 bits where weights have 4; of more bits they have more, whose highest ones go to the first.
 float number_of_sums(uint first, uint second, uint third) {
 #if WEIGHT_BITS == 8
     int lower = int(second - SUM_BIAS) * 256 + int(third - SUM_BIAS);
@@ -125,134 +102,7 @@ float number_of_sums(uint first, uint second, uint third) {
     return exact_product_plus(high, 65536.0, exact_product_plus(middle, 256.0, low));
 #endif
 }
-#endif
-
-#ifdef IS_WIDE
-// A block's scale and its minimum, by the words that have them or by where they are: as bits, never denormal.
-uint minimum_by_zero(uint scale, uint zero) {
-    precise float minimum = uintBitsToFloat(scale) * uintBitsToFloat(NUMBER_OF(zero));
-    return floatBitsToUint(minimum) & (abs(minimum) < 1.17549435e-38 ? SIGN_F32 : 0xffffffffu);
-}
-#define SCALE_AND_MINIMUM(scale, zero, minimum) \
-    uvec2(entry_of(scale, zero).x, HAS_MINIMA ? (minimum) : ZERO_KIND == ZERO_IS_FLOAT ? minimum_by_zero(NUMBER_OF(scale), zero) : 0u)
-#define SCALE_AND_MINIMUM_AT(number, column, term) \
-    SCALE_AND_MINIMUM(SCALE_AT(number, scale_index(column, term)), ZERO_AT(number, zero_index(column, term)), MINIMUM_AT(number, column, term))
-
-// Whether they are in range: zero, or from 2^-24 to 2^30, as scales of FLOAT16 are, also times factors, if they are finite.
-#define ARE_PLAIN_ALWAYS (SCALES_ARE_HALVES && ZERO_KIND != ZERO_IS_FLOAT)
-bool is_plain_number(uint bits) {
-    uint magnitude = bits & MAGNITUDE_F32;
-    return magnitude == 0u || magnitude - (103u << 23u) < (54u << 23u);
-}
-bool are_plain(uvec2 of_block) { return ARE_PLAIN_ALWAYS || (is_plain_number(of_block.x) && is_plain_number(of_block.y)); }
-
-bool is_good_enough(float number, float unit) { return unit >= 0.0 || abs(number) >= THIN_NUMBER; }
-
-// What a chunk is, with the number that the sum of the terms is, p 2^-23, scale and minimum, whose products with that are exact.
-float value_of_chunk(float number, float terms, float unit, uvec2 of_block) {
-    precise float factor = abs(unit) * uintBitsToFloat(of_block.x);
-    precise float value = number * factor;
-    if (HAS_MINIMA || ZERO_KIND == ZERO_IS_FLOAT) {
-        precise float minimum = abs(unit) * uintBitsToFloat(of_block.y);
-        precise float less = terms * minimum;
-        precise float difference = value - less;
-        value = difference;
-    }
-    return are_plain(of_block) && is_good_enough(number, unit) ? value : uintBitsToFloat(NAN_F32);
-}
-
-// What a chunk out of range gives: each step rounded, in rising order; denormals are zeros. Where sums that are not finite are so of finite
-// terms, terms count 2^-24 times.
-uint exact_chunk(uint row, uint column, uint number, uint first) {
-    uint end = min(first + CHUNK, parameters.terms);
-    uvec2 entry = entry_of(SCALE_AT(number, scale_index(column, first)), ZERO_AT(number, zero_index(column, first)));
-    uint share = ONE_F32;
-    uint products = 0u;
-    uint terms = 0u;
-    for (uint turn = 0u; turn < 2u; ++turn) {
-        products = 0u;
-        terms = 0u;
-        for (uint eight = first; eight < end; eight += 8u) { // processors end loops after so many turns
-            [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-                uint term = eight + i;
-                uint own = multiply_f32(term < end ? operand(LOAD(OPERAND, words_left, left_index(row, term))) : 0u, share);
-                uint integer = floatBitsToUint(float_of_short(int(INTEGER_AT(number, column, min(term, end - 1u)))));
-                products = sum_plus(products, multiply_f32(own, subtract_f32(integer, entry.y)));
-                terms = sum_plus(terms, own);
-            }
-        }
-        if (is_finite(uintBitsToFloat(products)) && is_finite(uintBitsToFloat(terms))) { break; }
-        share = 0x33800000u; // 2^-24
-    }
-    uint value = multiply_f32(products, entry.x);
-    if (HAS_MINIMA) { value = subtract_f32(value, multiply_f32(terms, MINIMUM_AT(number, column, first))); }
-    return share == ONE_F32 ? value : multiply_f32(value, 0x4b800000u); // 2^24
-}
-
-// The number that sums of halves and of rests are.
-float number_with_rests(int upper, int lower, int rests) {
-    precise float number = number_of_halves(upper, lower) + rest_of_sum(rests);
-    return number;
-}
-
-// A total by its definition: where one is not finite.
-float total_of_terms(uint row, uint column, uint number) {
-    uint total = 0u;
-    for (uint segment = 0u; segment < parameters.terms; segment += SEGMENT) {
-        uint sum = 0u;
-        for (uint first = segment; first < min(segment + SEGMENT, parameters.terms); first += CHUNK) {
-            uint end = min(first + CHUNK, parameters.terms);
-            uint peak = 0u;
-            uint lowest = NO_LOWEST;
-            for (uint eight = first; eight < end; eight += 8u) {
-                [[unroll]] for (uint i = 0u; i < 8u; i += 4u) {
-                    uvec4 four = left_four(row, eight + i, end);
-                    uvec4 magnitudes = four & MAGNITUDE_F32;
-                    peak = max(peak, max(max(magnitudes.x, magnitudes.y), max(magnitudes.z, magnitudes.w)));
-                    lowest = min(lowest, lowest_of_four(four));
-                }
-            }
-            uvec2 of_block = SCALE_AND_MINIMUM_AT(number, column, first);
-            float unit = unit_of(peak, true, is_thin(peak, lowest));
-            if (!is_in_range(peak) || !are_plain(of_block) || max(of_block.x & MAGNITUDE_F32, of_block.y & MAGNITUDE_F32) >= INFINITY_F32) {
-                sum = sum_plus(sum, exact_chunk(row, column, number, first));
-                continue;
-            }
-            float units = units_of(peak, true);
-            int zero = ZERO_INTEGER_AT(number, column, first);
-            ivec2 uppers = ivec2(0); // of products, and of terms
-            ivec2 lowers = ivec2(0);
-            ivec2 rests = ivec2(0);
-            for (uint eight = first; eight < end; eight += 8u) {
-                [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-                    uint term = min(eight + i, end - 1u);
-                    uint bits = eight + i < end ? operand(LOAD(OPERAND, words_left, left_index(row, term))) : 0u;
-                    precise float scaled = uintBitsToFloat(bits) * units;
-                    float left_over;
-                    int integer = integer_of_term(scaled, left_over);
-                    int upper = UPPER_HALF(integer);
-                    int weight = int(INTEGER_AT(number, column, term)) - zero;
-                    uppers += upper * ivec2(weight, 1);
-                    lowers += (integer - upper * 65536) * ivec2(weight, 1);
-                    rests += rest_of_left_over(left_over) * ivec2(weight, 1);
-                }
-            }
-            float product = number_with_rests(uppers.x, lowers.x, rests.x);
-            float value = value_of_chunk(product, number_with_rests(uppers.y, lowers.y, rests.y), unit, of_block);
-            bool is_good = is_good_enough(product, unit);
-            sum = sum_plus(sum, is_good ? floatBitsToUint(value) : exact_chunk(row, column, number, first));
-        }
-        total = segment == 0u ? sum : sum_plus(total, sum);
-    }
-    return uintBitsToFloat(total);
-}
-
-uint result_of_total(float total, uint row, uint column, uint number) {
-    return finished(floatBitsToUint(is_finite(total) ? total : total_of_terms(row, column, number)), row, column);
-}
-uint result_of_sums(float total, uint row, uint column, uint number) { return result_of_total(total, row, column, number); }
-#else
-// What a chunk is, with p 2^-23 and the scale, whose product is exact.
+// And what a chunk is, with p 2^-23 and the scale, whose product is exact.
 float value_of_chunk(float number, float unit, float scale) {
     precise float factor = unit * scale;
     precise float value = number * factor;
@@ -300,26 +150,25 @@ float total_of_terms(uint row, uint column, uint number) {
             for (uint term = 0u; term < count; ++term) {
                 peak = max(peak, operand(LOAD(OPERAND, words_left, left_index(row, first + term))) & MAGNITUDE_F32);
             }
-            bool in_range = is_in_range(peak);
-            float units = units_of(peak, in_range);
+            float units = units_of(peak);
             int zero = ZERO_KIND == ZERO_IS_PACKED ? int(ZERO_AT(number, zero_index(column, first))) : int(ZERO_NUMBER);
             int high = 0;
             int low = 0;
             uint rests = 0u;
             for (uint term = 0u; term < count; ++term) {
                 precise float scaled = uintBitsToFloat(operand(LOAD(OPERAND, words_left, left_index(row, first + term)))) * units;
-                float left_over;
-                int integer = integer_of_term(scaled, left_over);
+                float whole = integer_of_term(scaled);
+                int integer = int(whole);
                 uint at = column * PACKED_COLUMN + first + term;
                 int weight = int(integer_of(WEIGHT_WORD(number, at / uint(WORD_TERMS)), at)) - zero;
                 high += (integer + 2048 >> 12) * weight;
                 low += (integer - (integer + 2048 >> 12) * 4096) * weight;
-                rests |= left_over != 0.0 ? 1u << term : 0u;
+                rests |= scaled != whole ? 1u << term : 0u;
             }
             precise float value = exact_product_plus(float(high), 4096.0, float(low));
             value = value + rest_of_chunk(row, column, number, first, rests, units);
             uint scale = NUMBER_OF(SCALE_AT(number, scale_index(column, first)));
-            sum = sum + value_of_chunk(value, unit_of(peak, in_range, false), uintBitsToFloat(scale));
+            sum = sum + value_of_chunk(value, unit_of(peak), uintBitsToFloat(scale));
         }
         total = total + sum;
     }
@@ -334,4 +183,3 @@ uint result_of_total(float total, uint row, uint column, uint number) {
 uint result_of_sums(float total, uint row, uint column, uint number) {
     return result_of_total(is_finite(total) ? total : total_of_terms(row, column, number), row, column, number);
 }
-#endif

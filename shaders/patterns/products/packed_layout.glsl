@@ -10,27 +10,14 @@
 // neighbours, a word a pair, in the order in which weights come as pairs out of their words: an invocation of a quad loads what it has of
 // right matrices. Behind all planes a word for each chunk of eight lines says whether it has third parts.
 //
-// Wide integers (packed_integers.glsl) have parts that are FLOAT16 relative to p: the first one is a multiple of 2^12 p 2^-23 there, the second
-// one of p 2^-23, the third one the last byte, all in units of p 2^-15; the fourth and the fifth one are m 2^-9 rounded down, and what is left.
-// These two are there for eight lines of which one has some, as the words behind all say. Before these words each line has for each chunk the
-// units, and what the sum of its terms is; the first one is NaN where a chunk is out of range, and negative where it is thin.
-//
 // Processors are told the largest magnitude of each line's chunk alone, as FLOAT32, and in its lowest bit whether there are third parts.
 #ifndef PACKED_LAYOUT_GLSL
 #define PACKED_LAYOUT_GLSL
 
-#ifdef IS_WIDE
-#define PARTS 5u
-#define LINE_NUMBERS 2u
-#else
 #define PARTS 3u
-#define LINE_NUMBERS 0u
-#endif
-#define FLAG_PART (PARTS == 5u ? 3u : 2u) // the first one that is not always there
 #define PART_VECTORS 4u
 #define PART_AT(chunk, part, line, lines) ((((chunk) * PARTS + (part)) * (lines) + (line)) * PART_VECTORS)
-#define NUMBERS_AT(chunk, line, lines, chunks) (PART_AT(chunks, 0u, 0u, lines) * 4u + ((chunk) * (lines) + (line)) * LINE_NUMBERS)
-#define FLAG_AT(chunk, line, lines, chunks) (NUMBERS_AT(chunks, 0u, lines, chunks) + (line) / 8u * (chunks) + (chunk))
+#define FLAG_AT(chunk, line, lines, chunks) (PART_AT(chunks, 0u, 0u, lines) * 4u + (line) / 8u * (chunks) + (chunk))
 
 // Exponents of FLOAT32, by such a magnitude: of p, of the units of first and second parts, and of what rounds to such multiples. All FLOAT16
 // are multiples of 2^-24; of zeros alone any exponents are right.

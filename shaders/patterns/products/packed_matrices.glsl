@@ -1,8 +1,7 @@
-// Products of rows with packed weights (packed_integers.glsl) by matrices of FLOAT16 that a subgroup holds together, whose sums are
+// Products of rows of FLOAT16 with packed weights (packed_integers.glsl) by matrices of FLOAT16 that a subgroup holds together, whose sums are
 // FLOAT32. Rows come as parts (packed_layout.glsl), and weights are made numbers where they are multiplied: integers less their zeros, as
 // elements of left matrices of 16 columns and 16 terms; right ones have eight rows. All sums of a chunk are exact; the sum of the first two is
-// a chunk's, rounded once, to which the third one is added where there are third parts. Wide integers always have third parts; what they are
-// without rests, where there are some, comes out of memory when it is added.
+// a chunk's, rounded once, to which the third one is added where there are third parts.
 //
 // A work group has ROWS * 8 rows and ACROSS * COLUMNS * 16 columns, and PART_TERMS terms. Its subgroups have the same rows and columns of
 // their own, whose weights go from memory to the registers that multiply them: an invocation has eight terms of each chunk of its lines, and
@@ -20,7 +19,6 @@
 #extension GL_KHR_shader_subgroup_ballot : require
 
 #define INVOCATIONS (32 * ACROSS)
-#define HAS_HALF_PARTS
 #include "cooperative_floats.glsl"
 #include "cooperative_quads.glsl"
 #define coherent
@@ -59,8 +57,7 @@ layout(constant_id = 21) const bool WRITES_SUMS = false;
 #define SUMS_SPACE (ACROSS * SIDES * 16u * SUMS_PITCH)
 #ifdef ROWS_ARE_SHARED
 #define PLANE (TILE_ROWS * PART_VECTORS) // of a chunk: one part of its rows
-#define NUMBERS_SPACE (STAGE * TILE_ROWS * LINE_NUMBERS / 4u) // vectors of two rows
-#define ROWS_SPACE (STAGE * 3u * PLANE + NUMBERS_SPACE)
+#define ROWS_SPACE (STAGE * PARTS * PLANE)
 shared uvec4 lines[2u * ROWS_SPACE > SUMS_SPACE ? 2u * ROWS_SPACE : SUMS_SPACE];
 #else
 shared uvec4 lines[SUMS_SPACE];
@@ -121,27 +118,6 @@ shared uvec4 lines[SUMS_SPACE];
 #define LOAD_WORD(i) \
     coming_[(i) * LANE_WORDS] = PACKED_WORD(side_, word_ + own_words[(i) * LANE_WORDS]); \
     if (LANE_WORDS > 1u) { coming_[((i) + 1u) * LANE_WORDS - 1u] = PACKED_WORD(side_, word_ + own_words[((i) + 1u) * LANE_WORDS - 1u]); }
-#ifdef IS_WIDE
-#define WIDE_LINE(line) uint high_##line[STAGE], coming_high_##line[STAGE], minimum_##line, coming_minimum_##line;
-#define HIGH_TERM(i) min(NEXT_CHUNK(i) * CHUNK + LANE % 4u * 8u, parameters.terms - 1u)
-#define LOAD_HIGH(i) coming_high_[i] = HIGH_BITS == 0u ? 0u : high_of(PACKED_WORD(side_, word_ + high_word(HIGH_TERM(i))), HIGH_TERM(i));
-#define LOAD_WIDE_LINE(line) \
-    uint coming_high_[STAGE]; \
-    EACH_STAGE(LOAD_HIGH) \
-    coming_high_##line = coming_high_; \
-    coming_minimum_##line = HAS_MINIMA ? MINIMUM_AT(side_, column_, next_term) : 0u;
-#define MOVE_SCALE(line) \
-    { \
-        uvec2 block_ = SCALE_AND_MINIMUM(coming_scale_##line, coming_zero_##line, coming_minimum_##line); \
-        scale_##line = are_plain(block_) ? block_.x : NAN_F32; \
-        minimum_##line = block_.y; \
-        high_##line = coming_high_##line; \
-    }
-#else
-#define WIDE_LINE(line)
-#define LOAD_WIDE_LINE(line)
-#define MOVE_SCALE(line) scale_##line = NUMBER_OF(coming_scale_##line);
-#endif
 #define LOAD_LINE(line) \
     { \
         const uint side_ = LINE_SIDE(line * 8u); \
@@ -152,27 +128,19 @@ shared uvec4 lines[SUMS_SPACE];
         coming_words_##line = coming_; \
         coming_scale_##line = SCALE_AT(side_, scale_index(column_, next_term)); \
         coming_zero_##line = ZERO_AT(side_, zero_index(column_, next_term)); \
-        LOAD_WIDE_LINE(line) \
     }
 #define MOVE_LINE(line) \
     words_##line = coming_words_##line; \
-    MOVE_SCALE(line) \
-    biases_##line = biases_of(ZERO_INTEGER(coming_zero_##line));
+    scale_##line = NUMBER_OF(coming_scale_##line); \
+    biases_##line = biases_of(coming_zero_##line);
 #define DECLARE_LINE(line) \
-    WIDE_LINE(line) \
     uint words_##line[STAGE * LANE_WORDS], coming_words_##line[STAGE * LANE_WORDS]; \
     uint scale_##line, coming_scale_##line, biases_##line, coming_zero_##line;
 #define LOAD_LINES(c, upper, lower) LOAD_LINE(upper) LOAD_LINE(lower)
 #define MOVE_LINES(c, upper, lower) MOVE_LINE(upper) MOVE_LINE(lower)
 #define DECLARE_LINES(c, upper, lower) DECLARE_LINE(upper) DECLARE_LINE(lower)
 
-#ifdef IS_WIDE
-#define IS_WIDE_ALWAYS true
-#else
-#define IS_WIDE_ALWAYS false
-#endif
-
-// Which chunks of a stage have third parts, of wide integers rests: bit 4 * r + i of chunk i and eight rows.
+// Which chunks of a stage have third parts: bit 4 * r + i of chunk i and eight rows.
 #define FLAG_OF(stage_first) \
     words_parts[parts_at * 4u + FLAG_AT(min((stage_first) + LANE % STAGE, CHUNKS - 1u), first_row + min(LANE / 4u, ROWS - 1u) * 8u, LINES, CHUNKS)]
 #define BIT(r, chunk) (1u << 4u * (r) + (chunk))
@@ -188,92 +156,52 @@ shared uvec4 lines[SUMS_SPACE];
 #define LOAD_ROWS(i) \
     coming_first[i] = ROWS_AT(0u, i); \
     coming_second[i] = ROWS_AT(1u, i); \
-    if (IS_WIDE_ALWAYS || HAS_OWN_THIRD(i)) { coming_third[i] = ROWS_AT(2u, i); }
-#define LOAD_NUMBERS \
-    if (invocation < NUMBERS_SPACE) { \
-        uint chunk_ = NEXT_CHUNK(invocation / (TILE_ROWS / 2u)); \
-        uint at_ = NUMBERS_AT(chunk_, first_row + invocation % (TILE_ROWS / 2u) * 2u, LINES, CHUNKS); \
-        coming_numbers = read_parts[parts_at + at_ / 4u]; \
-    }
-#define PUT_NUMBERS if (invocation < NUMBERS_SPACE) { lines[space * ROWS_SPACE + 3u * STAGE * PLANE + invocation] = coming_numbers; }
-#define ROW_NUMBERS(r) lines[space * ROWS_SPACE + 3u * STAGE * PLANE + stage * (TILE_ROWS / 2u) + (r) * 4u + LANE % 4u]
+    if (HAS_OWN_THIRD(i)) { coming_third[i] = ROWS_AT(2u, i); }
 #define PUT_ROWS(i) \
     lines[space * ROWS_SPACE + OWN_VECTOR(i)] = coming_first[i]; \
     lines[space * ROWS_SPACE + STAGE * PLANE + OWN_VECTOR(i)] = coming_second[i]; \
-    if (IS_WIDE_ALWAYS || HAS_OWN_THIRD(i)) { lines[space * ROWS_SPACE + 2u * STAGE * PLANE + OWN_VECTOR(i)] = coming_third[i]; }
+    if (HAS_OWN_THIRD(i)) { lines[space * ROWS_SPACE + 2u * STAGE * PLANE + OWN_VECTOR(i)] = coming_third[i]; }
 #define LOAD_COMING
 #define MOVE_COMING
 #define ROW_PARTS(part, r) lines[space * ROWS_SPACE + ((part) * STAGE + stage) * PLANE + (r) * 32u + LANE]
 #else
-#define KEPT 4u // parts of a row that are on their way, and its numbers
 #define LOAD_ROW(r) \
-    coming_rows[KEPT * (r)] = ROW_VECTOR(0u, chunk_, r); \
-    coming_rows[KEPT * (r) + 1u] = ROW_VECTOR(1u, chunk_, r); \
-    if (IS_WIDE_ALWAYS || (has_third_ & BIT(r, 0u)) != 0u) { coming_rows[KEPT * (r) + 2u] = ROW_VECTOR(2u, chunk_, r); } \
-    if (IS_WIDE_ALWAYS) { \
-        uint at_ = NUMBERS_AT(chunk_, first_row + (r) * 8u + LANE % 4u * 2u, LINES, CHUNKS); \
-        coming_rows[KEPT * (r) + 3u] = read_parts[parts_at + at_ / 4u]; \
-    }
+    coming_rows[PARTS * (r)] = ROW_VECTOR(0u, chunk_, r); \
+    coming_rows[PARTS * (r) + 1u] = ROW_VECTOR(1u, chunk_, r); \
+    if ((has_third_ & BIT(r, 0u)) != 0u) { coming_rows[PARTS * (r) + 2u] = ROW_VECTOR(2u, chunk_, r); }
 #define MOVE_ROW(r) \
-    rows[KEPT * (r)] = coming_rows[KEPT * (r)]; \
-    rows[KEPT * (r) + 1u] = coming_rows[KEPT * (r) + 1u]; \
-    rows[KEPT * (r) + 2u] = coming_rows[KEPT * (r) + 2u]; \
-    rows[KEPT * (r) + 3u] = coming_rows[KEPT * (r) + 3u];
-#define ROW_NUMBERS(r) rows[KEPT * (r) + 3u]
+    rows[PARTS * (r)] = coming_rows[PARTS * (r)]; \
+    rows[PARTS * (r) + 1u] = coming_rows[PARTS * (r) + 1u]; \
+    rows[PARTS * (r) + 2u] = coming_rows[PARTS * (r) + 2u];
 #define LOAD_COMING \
-    uvec4 coming_rows[KEPT * ROWS]; \
+    uvec4 coming_rows[PARTS * ROWS]; \
     { \
         uint chunk_ = min(first + stage + 1u, end - 1u); \
         uint has_third_ = stage + 1u < STAGE ? thirds >> stage + 1u : coming_thirds; \
         EACH_ROW(LOAD_ROW) \
     }
 #define MOVE_COMING EACH_ROW(MOVE_ROW)
-#define ROW_PARTS(part, r) rows[KEPT * (r) + (part)]
+#define ROW_PARTS(part, r) rows[PARTS * (r) + (part)]
 #endif
 
 // What integers of a word have too much where their bits are those of a FLOAT16 of 1024 or 64 and more: integers below 2048, exact.
-uint biases_of(int zero) {
-    float moved = float(zero) + HALF_RANGE;
+uint biases_of(uint zero) {
+    float moved = float(int(zero)) + HALF_RANGE;
     return packHalf2x16(vec2(1024.0 + moved, 64.0 + moved));
 }
-
-// Of the bits of eight terms in a second plane those of pair i, which are terms i and i + 4, at a bit of both halves.
-#ifdef IS_WIDE
-#define SPREAD_HIGH(line) \
-    uint high_ = high_##line[stage] & (1u << 4u * HIGH_BITS) - 1u | (high_##line[stage] >> 4u * HIGH_BITS & (1u << 4u * HIGH_BITS) - 1u) << 16u;
-#define HIGH_PAIR(i, bit) (HIGH_BITS == 0u ? 0u : (high_ >> (i) * HIGH_BITS & HIGH_MASK * 0x00010001u) << (bit))
-#define IS_LOOKED_UP (TABLE != 0u)
-#define NUMBER_PAIR(word, i) (number_of((word) >> 4u * (i) & 15u) | number_of((word) >> 4u * (i) + 16u & 15u) << 16u)
-#else
-#define SPREAD_HIGH(line)
-#define HIGH_PAIR(i, bit) 0u
-#define IS_LOOKED_UP false
-#define NUMBER_PAIR(word, i) 0u
-#endif
 
 // Eight weights of a column as four pairs, in the order of packed_layout.glsl: exact.
 #define WORD(line, i, j) words_##line[(i) * LANE_WORDS + (j)]
 #if WEIGHT_BITS == 4
-#define OF_PAIR(i, bits, bias) pairs_[i] = packFloat2x16(unpackFloat2x16(bits) - f16vec2(bias));
 #define WEIGHT_PAIRS(pairs, line, biases) \
     { \
         uint word_ = FLIPPED(WORD(line, stage, 0u)); \
         f16vec2 both_ = unpackFloat2x16(biases); \
         uint moved_ = word_ >> 8u; \
-        SPREAD_HIGH(line) \
-        uint pairs_[4]; \
-        if (IS_LOOKED_UP) { \
-            OF_PAIR(0, NUMBER_PAIR(word_, 0u) | 0x64006400u, both_.x) \
-            OF_PAIR(1, NUMBER_PAIR(word_, 1u) | 0x64006400u, both_.x) \
-            OF_PAIR(2, NUMBER_PAIR(word_, 2u) | 0x64006400u, both_.x) \
-            OF_PAIR(3, NUMBER_PAIR(word_, 3u) | 0x64006400u, both_.x) \
-        } else { \
-            OF_PAIR(0, word_ & 0x000f000fu | 0x64006400u | HIGH_PAIR(0u, 4u), both_.x) \
-            OF_PAIR(1, word_ & 0x00f000f0u | 0x54005400u | HIGH_PAIR(1u, 8u), both_.y) \
-            OF_PAIR(2, moved_ & 0x000f000fu | 0x64006400u | HIGH_PAIR(2u, 4u), both_.x) \
-            OF_PAIR(3, moved_ & 0x00f000f0u | 0x54005400u | HIGH_PAIR(3u, 8u), both_.y) \
-        } \
-        pairs = pairs_; \
+        pairs[0] = packFloat2x16(unpackFloat2x16(word_ & 0x000f000fu | 0x64006400u) - f16vec2(both_.x)); \
+        pairs[1] = packFloat2x16(unpackFloat2x16(word_ & 0x00f000f0u | 0x54005400u) - f16vec2(both_.y)); \
+        pairs[2] = packFloat2x16(unpackFloat2x16(moved_ & 0x000f000fu | 0x64006400u) - f16vec2(both_.x)); \
+        pairs[3] = packFloat2x16(unpackFloat2x16(moved_ & 0x00f000f0u | 0x54005400u) - f16vec2(both_.y)); \
     }
 #elif WEIGHT_BITS == 8
 #define WEIGHT_PAIRS(pairs, line, biases) \
@@ -291,12 +219,11 @@ uint biases_of(int zero) {
     { \
         uint word_ = FLIPPED(WORD(line, stage, 0u)) >> LANE % 2u * 16u; \
         uint eight_ = word_ & 0xffu | (word_ & 0xff00u) << 8u; \
-        SPREAD_HIGH(line) \
         f16vec2 bias_ = f16vec2(unpackFloat2x16(biases).x); \
-        pairs[0] = packFloat2x16(unpackFloat2x16(eight_ & 0x00030003u | 0x64006400u | HIGH_PAIR(0u, 2u)) - bias_); \
-        pairs[1] = packFloat2x16(unpackFloat2x16(eight_ >> 2u & 0x00030003u | 0x64006400u | HIGH_PAIR(1u, 2u)) - bias_); \
-        pairs[2] = packFloat2x16(unpackFloat2x16(eight_ >> 4u & 0x00030003u | 0x64006400u | HIGH_PAIR(2u, 2u)) - bias_); \
-        pairs[3] = packFloat2x16(unpackFloat2x16(eight_ >> 6u & 0x00030003u | 0x64006400u | HIGH_PAIR(3u, 2u)) - bias_); \
+        pairs[0] = packFloat2x16(unpackFloat2x16(eight_ & 0x00030003u | 0x64006400u) - bias_); \
+        pairs[1] = packFloat2x16(unpackFloat2x16(eight_ >> 2u & 0x00030003u | 0x64006400u) - bias_); \
+        pairs[2] = packFloat2x16(unpackFloat2x16(eight_ >> 4u & 0x00030003u | 0x64006400u) - bias_); \
+        pairs[3] = packFloat2x16(unpackFloat2x16(eight_ >> 6u & 0x00030003u | 0x64006400u) - bias_); \
     }
 #endif
 
@@ -312,18 +239,7 @@ uint biases_of(int zero) {
         LEFT_OF_PAIRS(weights[2u * (c) + 1u], uvec2(upper_pairs[2], upper_pairs[3]), uvec2(lower_pairs[2], lower_pairs[3])) \
         factors[2u * (c)] = uintBitsToFloat(OF_CHUNK(scale_##upper)); \
         factors[2u * (c) + 1u] = uintBitsToFloat(OF_CHUNK(scale_##lower)); \
-        MAKE_MINIMA(c, upper, lower) \
     }
-#ifdef IS_WIDE
-#define HAS_LESS (HAS_MINIMA || ZERO_KIND == ZERO_IS_FLOAT)
-#define MAKE_MINIMA(c, upper, lower) \
-    minima[2u * (c)] = HAS_LESS ? uintBitsToFloat(OF_CHUNK(minimum_##upper)) : 0.0; \
-    minima[2u * (c) + 1u] = HAS_LESS ? uintBitsToFloat(OF_CHUNK(minimum_##lower)) : 0.0;
-#define DECLARE_MINIMA float minima[2u * COLUMNS];
-#else
-#define MAKE_MINIMA(c, upper, lower)
-#define DECLARE_MINIMA
-#endif
 #define MULTIPLY_PARTS(c, upper, lower) \
     { \
         SUMS high = filled_with(0.0); \
@@ -332,90 +248,20 @@ uint biases_of(int zero) {
         low = matrices_product_plus(weights[2u * (c)], parts[2], low); \
         high = matrices_product_plus(weights[2u * (c) + 1u], parts[1], high); \
         low = matrices_product_plus(weights[2u * (c) + 1u], parts[3], low); \
-        PUT_SUMS(c) \
+        values[c] = sum_of(high, low); \
     }
-#ifdef IS_WIDE
-// What rounding leaves of the first two sums, exactly (the first is a multiple of the last place of the second), goes to the third: so all
-// three are rounded once.
-#define PUT_SUMS(c) \
-    precise vec4 high_ = ELEMENTS(high); \
-    precise vec4 low_ = ELEMENTS(low); \
-    precise vec4 sum_ = high_ + low_; \
-    precise vec4 back_ = sum_ - high_; \
-    precise vec4 left_ = low_ - back_; \
-    lefts[c] = left_; \
-    SUMS_OF(values[c], sum_)
-#define PUT_THIRD(c) \
-    precise vec4 left_ = lefts[c] + ELEMENTS(rest); \
-    precise vec4 sum_ = ELEMENTS(values[c]) + left_; \
-    SUMS_OF(values[c], sum_)
-#define DECLARE_LEFTS vec4 lefts[COLUMNS];
-#define ADD_THIRDS(r) \
-    part_ = ROW_PARTS(2u, r); \
-    RIGHT_OF_PAIRS(parts[0], part_.x, part_.y) \
-    RIGHT_OF_PAIRS(parts[1], part_.z, part_.w) \
-    EACH_COLUMN(MULTIPLY_THIRD)
-// What rests add, in units of the parts: their two sums make one number, which is rounded once.
-#define REST_OF_PARTS 5.820766091346741e-11 // 2^-34
-#define MULTIPLY_RESTS(c, upper, lower) \
-    { \
-        SUMS high = filled_with(0.0); \
-        SUMS low = filled_with(0.0); \
-        high = matrices_product_plus(weights[2u * (c)], parts[0], high); \
-        low = matrices_product_plus(weights[2u * (c)], parts[2], low); \
-        high = matrices_product_plus(weights[2u * (c) + 1u], parts[1], high); \
-        low = matrices_product_plus(weights[2u * (c) + 1u], parts[3], low); \
-        precise vec4 rest_ = (ELEMENTS(high) * 512.0 + ELEMENTS(low)) * REST_OF_PARTS; \
-        precise vec4 both_ = ELEMENTS(values[c]) + rest_; \
-        vec4 least_ = mix(vec4(0.0), vec4(THIN_NUMBER / 65536.0), lessThan(numbers_.xzxz, vec4(0.0))); \
-        both_ = mix(both_, vec4(uintBitsToFloat(NAN_F32)), lessThan(abs(both_), least_)); \
-        SUMS_OF(values[c], both_) \
-    }
-#define ADD_RESTS(r) \
-    part_ = ROW_VECTOR(3u, min(first + stage, end - 1u), r); \
-    RIGHT_OF_PAIRS(parts[0], part_.x, part_.y) \
-    RIGHT_OF_PAIRS(parts[1], part_.z, part_.w) \
-    part_ = ROW_VECTOR(4u, min(first + stage, end - 1u), r); \
-    RIGHT_OF_PAIRS(parts[2], part_.x, part_.y) \
-    RIGHT_OF_PAIRS(parts[3], part_.z, part_.w) \
-    EACH_COLUMN(MULTIPLY_RESTS)
-#define FIND_NUMBERS(r) vec4 numbers_ = uintBitsToFloat(ROW_NUMBERS(r)); // units of two rows, and sums of their terms
-#define SCALE_AND_ADD(c, upper, lower) \
-    { \
-        precise vec4 factor_ = vec4(factors[2u * (c)], factors[2u * (c)], factors[2u * (c) + 1u], factors[2u * (c) + 1u]) * abs(numbers_.xzxz); \
-        precise vec4 value_ = ELEMENTS(values[c]) * factor_; \
-        if (HAS_LESS) { \
-            precise vec4 less_ = vec4(minima[2u * (c)], minima[2u * (c)], minima[2u * (c) + 1u], minima[2u * (c) + 1u]) * numbers_.ywyw; \
-            precise vec4 difference_ = value_ - less_; \
-            value_ = difference_; \
-        } \
-        precise vec4 sum_ = ELEMENTS(sums[(c) * ROWS + r_]) + value_; \
-        SUMS_OF(sums[(c) * ROWS + r_], sum_) \
-    }
-#else
-#define PUT_SUMS(c) values[c] = sum_of(high, low);
-#define PUT_THIRD(c) values[c] = sum_of(values[c], rest);
-#define DECLARE_LEFTS
-#define ADD_THIRDS(r)
-#define ADD_RESTS(r) \
-    part_ = ROW_PARTS(2u, r); \
-    RIGHT_OF_PAIRS(parts[0], part_.x, part_.y) \
-    RIGHT_OF_PAIRS(parts[1], part_.z, part_.w) \
-    EACH_COLUMN(MULTIPLY_THIRD)
-#define FIND_NUMBERS(r)
-#define SCALE_AND_ADD(c, upper, lower) \
-    { \
-        SUMS scale; \
-        SUMS_OF_ROWS(scale, factors[2u * (c)], factors[2u * (c) + 1u]) \
-        sums[(c) * ROWS + r_] = sum_of(sums[(c) * ROWS + r_], product_of_sums(values[c], scale)); \
-    }
-#endif
 #define MULTIPLY_THIRD(c, upper, lower) \
     { \
         SUMS rest = filled_with(0.0); \
         rest = matrices_product_plus(weights[2u * (c)], parts[0], rest); \
         rest = matrices_product_plus(weights[2u * (c) + 1u], parts[1], rest); \
-        PUT_THIRD(c) \
+        values[c] = sum_of(values[c], rest); \
+    }
+#define SCALE_AND_ADD(c, upper, lower) \
+    { \
+        SUMS scale; \
+        SUMS_OF_ROWS(scale, factors[2u * (c)], factors[2u * (c) + 1u]) \
+        sums[(c) * ROWS + r_] = sum_of(sums[(c) * ROWS + r_], product_of_sums(values[c], scale)); \
     }
 #define MULTIPLY_ROW(r) \
     { \
@@ -428,11 +274,13 @@ uint biases_of(int zero) {
         RIGHT_OF_PAIRS(parts[2], part_.x, part_.y) \
         RIGHT_OF_PAIRS(parts[3], part_.z, part_.w) \
         SUMS values[COLUMNS]; \
-        DECLARE_LEFTS \
         EACH_COLUMN(MULTIPLY_PARTS) \
-        ADD_THIRDS(r) \
-        FIND_NUMBERS(r) \
-        if ((thirds & BIT(r, stage)) != 0u) { ADD_RESTS(r) } \
+        if ((thirds & BIT(r, stage)) != 0u) { \
+            part_ = ROW_PARTS(2u, r); \
+            RIGHT_OF_PAIRS(parts[0], part_.x, part_.y) \
+            RIGHT_OF_PAIRS(parts[1], part_.z, part_.w) \
+            EACH_COLUMN(MULTIPLY_THIRD) \
+        } \
         EACH_COLUMN(SCALE_AND_ADD) \
     }
 #define MULTIPLY(number) \
@@ -440,7 +288,6 @@ uint biases_of(int zero) {
         const uint stage = number; \
         LEFT_FLOATS weights[2u * COLUMNS]; \
         float factors[2u * COLUMNS]; \
-        DECLARE_MINIMA \
         LOAD_COMING \
         EACH_COLUMN(MAKE_WEIGHTS) \
         EACH_ROW(MULTIPLY_ROW) \
@@ -501,16 +348,14 @@ void main() {
     EACH_COLUMN(LOAD_LINES)
     BITS_OF_LANES(coming_thirds, coming_flag != 0u)
 #ifdef ROWS_ARE_SHARED
-    uvec4 coming_first[ROW_LOADS], coming_second[ROW_LOADS], coming_third[ROW_LOADS], coming_numbers;
+    uvec4 coming_first[ROW_LOADS], coming_second[ROW_LOADS], coming_third[ROW_LOADS];
     uint space = 0u;
     EACH(LOAD_COUNT, LOAD_ROWS)
-    LOAD_NUMBERS
     EACH(LOAD_COUNT, PUT_ROWS)
-    PUT_NUMBERS
 #else
-    uvec4 rows[KEPT * ROWS];
+    uvec4 rows[PARTS * ROWS];
     {
-        uvec4 coming_rows[KEPT * ROWS];
+        uvec4 coming_rows[PARTS * ROWS];
         uint chunk_ = first;
         uint has_third_ = coming_thirds;
         EACH_ROW(LOAD_ROW)
@@ -528,14 +373,12 @@ void main() {
 #ifdef ROWS_ARE_SHARED
         barrier(); // this stage is there, and all are through with the one before
         EACH(LOAD_COUNT, LOAD_ROWS)
-        LOAD_NUMBERS
 #endif
         EACH_COLUMN(LOAD_LINES)
         EACH_STAGE(MULTIPLY)
 #ifdef ROWS_ARE_SHARED
         space ^= 1u;
         EACH(LOAD_COUNT, PUT_ROWS)
-        PUT_NUMBERS
 #endif
         EACH_COLUMN(MOVE_LINES)
         if (PART_TERMS > SEGMENT && (first + STAGE) % CHUNKS_OF_SEGMENT == 0u) {

@@ -1,19 +1,19 @@
-// Products of few rows with packed weights (packed_integers.glsl), on GPUs.
+// Products of few rows with packed weights, on GPUs: by exact integers or, where IS_CHUNKED is defined, chunk by chunk.
 //
-// Each invocation has a chunk of BLOCK_ROWS rows for the whole kernel: their integers stay in its registers. It goes through
+// Each invocation has a chunk of BLOCK_ROWS rows for the whole kernel: their integers, or terms, stay in its registers. It goes through
 // GROUP_COLUMNS columns, and loads of each what its chunk meets there, so that neighbours load what is neighbouring. What chunks give is
 // exchanged by shared memory, STAGE_COLUMNS columns at a time, and added in rising order.
 //
 // The compile script passes BLOCK_ROWS, AT_ONCE (columns whose weights are on their way at one time; half of STAGE_COLUMNS, or a part of
-// that) and what packed_integers.glsl is passed.
-#if defined(IS_WIDE) && !defined(HAS_PARTS)
-#define HAS_PARTS
-#define PLANE_VECTOR(i) fours_parts[(BASE_WORD(parts) >> 2u) + (i)]
-#elif defined(IS_WIDE)
-#define PLANE_VECTOR(i) fours_addend[(BASE_WORD(addend) >> 2u) + (i)] // of experts, whose numbers are parts
-#endif
+// that) and what packed_integers.glsl or packed_chunks.glsl is passed.
+#ifndef IS_CHUNKED
 #include "products/packed_integers.glsl"
 #include "products/packed_planes.glsl"
+#define MOST_HIGH 1u
+#define CHUNK_HIGH 0u
+#else
+#include "products/packed_chunks.glsl"
+#endif
 
 layout(local_size_x = 256) in; // INVOCATIONS when a kernel is made
 
@@ -101,121 +101,18 @@ shared float totals[MOST_RESULTS];
 // What a chunk of each row gives with a column goes into shared memory; with several rests, before it is scaled.
 #define VALUE_AT(result) values[((buffered * STAGE_RESULTS + (result)) * MOST_SEGMENTS + beside) * PITCH + within]
 
-#ifdef IS_WIDE
-#define FIND_BLOCK(number, i, first) \
-    uint zero_at_ = ZERO_KIND == ZERO_IS_NUMBER ? 0u : ZERO_OF_COLUMN((first) + (i) / SIDES); \
-    uint zero_bits_ = ZERO_KIND == ZERO_IS_NUMBER ? ZERO_NUMBER : zero_of(zeros[number][i], zero_at_); \
-    uvec2 block_ = SCALE_AND_MINIMUM(scale_of(scales[number][i], SCALE_OF_COLUMN((first) + (i) / SIDES)), zero_bits_, \
-        minimum_of(scales[number][i], zeros[number][i], zero_at_)); \
-    int zero_ = ZERO_INTEGER(zero_bits_);
-#define NUMBER_OF_SUMS number_of_sums(sums_[0], sums_[1], sums_[2], sums_[3])
-#define VALUE_OF_NUMBER(number, row) \
-    (rests[row] != 0u ? number : value_of_chunk(number, term_sums[row], row_units[row], block_))
-#else
-#define FIND_BLOCK(number, i, first) \
-    uint index_ = SCALE_COLUMN % 2u == 0u ? scale_range.x : SCALE_OF_COLUMN((first) + (i) / SIDES); \
-    float scale_ = uintBitsToFloat(float32_from_float16(scales[number][i] >> (index_ & 1u) * 16u & 0xffffu)); \
-    int zero_ = int(ZERO_NUMBER); \
-    if (ZERO_KIND == ZERO_IS_PACKED) { zero_ = int(integer_of(zeros[number][i], ZERO_OF_COLUMN((first) + (i) / SIDES))); }
-#define NUMBER_OF_SUMS number_of_sums(sums_[0], sums_[1], sums_[2])
-#define VALUE_OF_NUMBER(number, row) \
-    value_of_chunk(number, exact_product_plus(rests[row] != 0u ? 0.0 : row_units[row], scale_, rests[row] != 0u ? 1.0 : 0.0), 1.0)
-#endif
+#ifndef IS_CHUNKED
+#define SCALE_OF_WORD(word, number) \
+    uintBitsToFloat(float32_from_float16((word) >> ((SCALE_COLUMN % 2u == 0u ? scale_range.x : SCALE_OF_COLUMN(number)) & 1u) * 16u & 0xffffu))
+
+#define DECLARE_ROWS \
+    uint planes[BLOCK_ROWS * 3u * PLANE_WORDS]; \
+    uint byte_sums[BLOCK_ROWS * 3u]; \
+    float row_units[BLOCK_ROWS], row_scales[BLOCK_ROWS]; \
+    uint rests[BLOCK_ROWS], rest_terms[BLOCK_ROWS]; \
+    float row_rests[BLOCK_ROWS];
 
 // The integers of the rows' chunks, and what of each is needed besides: a single rest apart from several.
-#define TERM_AT(row, i) operand(LOAD(OPERAND, words_left, left_index(min(first_row + (row), parameters.rows - 1u), term + (i))))
-#define SINGLE_REST(row) \
-    rest_terms[row] = uint(max(findLSB(rests[row]), 0)); \
-    if ((rests[row] & rests[row] - 1u) == 0u) { \
-        rests[row] = 0u; \
-    } else { \
-        row_rests[row] = 0.0; \
-    }
-#ifdef IS_WIDE
-#define DECLARE_PLANES(rows) \
-    uint planes[(rows) * PLANES * PLANE_WORDS]; \
-    uint byte_sums[(rows) * PLANES]; \
-    float row_units[rows], row_scales[rows], row_rests[rows], term_sums[rows]; \
-    uint rests[rows];
-#define FIND_ROWS \
-    [[unroll]] for (uint row_ = 0u; row_ < BLOCK_ROWS; ++row_) { \
-        uint at_ = LINE_AT(term / CHUNK, first_row + row_, parameters.row_tiles * BLOCK_ROWS); \
-        [[unroll]] for (uint plane_ = 0u; plane_ < PLANES; ++plane_) { \
-            [[unroll]] for (uint i_ = 0u; i_ < PLANE_VECTORS; ++i_) { \
-                uvec4 vector_ = PLANE_VECTOR(at_ + plane_ * PLANE_VECTORS + i_); \
-                [[unroll]] for (uint k_ = 0u; k_ < min(PLANE_WORDS, 4u); ++k_) { \
-                    planes[(row_ * PLANES + plane_) * PLANE_WORDS + i_ * 4u + k_] = is_inside ? vector_[k_] : 0u; \
-                } \
-            } \
-        } \
-        uvec4 sums_ = PLANE_VECTOR(at_ + PLANE_SPACE); \
-        [[unroll]] for (uint plane_ = 0u; plane_ < PLANES; ++plane_) { \
-            byte_sums[row_ * PLANES + plane_] = is_inside ? sums_[plane_] : 0u; \
-        } \
-        uvec4 others_ = PLANE_VECTOR(at_ + PLANE_SPACE + 1u); \
-        row_units[row_] = is_inside ? uintBitsToFloat(others_[LINE_UNIT - 4u]) : 0.0; \
-        row_scales[row_] = uintBitsToFloat(others_[LINE_SCALE - 4u]); \
-        rests[row_] = is_inside ? others_[LINE_RESTS - 4u] : 0u; \
-        term_sums[row_] = is_inside ? uintBitsToFloat(others_[LINE_TERMS - 4u]) : 0.0; \
-        row_rests[row_] = 0.0; \
-        if (rests[row_] != 0u) { \
-            precise float number_ = uintBitsToFloat(TERM_AT(row_, uint(findLSB(rests[row_])))) * row_scales[row_]; \
-            float left_over_; \
-            integer_of_term(number_, left_over_); \
-            row_rests[row_] = rest_of_sum(rest_of_left_over(left_over_)); \
-        } \
-        SINGLE_REST(row_) \
-    }
-#else
-// Planes of row number `row` of an invocation, from its terms as bits of FLOAT32, four to a vector; the sums of each plane's bytes, the units,
-// a bit for each term with a rest, and the last of those rests. TERM_AT(row, i)
-// is term i of the chunk once more, as bits of FLOAT32. What stands in main() as it is: some drivers keep arrays that functions share
-// in memory.
-#define DECLARE_PLANES(rows) \
-    uint planes[(rows) * PLANES * PLANE_WORDS]; \
-    uint byte_sums[(rows) * PLANES]; \
-    float row_units[rows], row_scales[rows]; \
-    uint rests[rows]; \
-    float row_rests[rows];
-#define PLANES_OF_TERMS(row, terms) \
-    { \
-        uint peak_ = 0u; \
-        [[unroll]] for (uint i_ = 0u; i_ < CHUNK / 4u; ++i_) { \
-            uvec4 magnitudes_ = terms[i_] & MAGNITUDE_F32; \
-            peak_ = max(peak_, max(max(magnitudes_.x, magnitudes_.y), max(magnitudes_.z, magnitudes_.w))); \
-        } \
-        bool in_range_ = is_in_range(peak_); \
-        row_units[row] = unit_of(peak_, in_range_, false); \
-        row_scales[row] = units_of(peak_, in_range_); \
-        rests[row] = 0u; \
-        row_rests[row] = 0.0; \
-        BYTES sums_ = BYTES(0u); \
-        [[unroll]] for (uint k_ = 0u; k_ < PLANE_WORDS; ++k_) { \
-            ivec4 integers_; \
-            [[unroll]] for (uint b_ = 0u; b_ < 4u; ++b_) { \
-                uint term_ = TERM_OF_BYTE(k_, b_); \
-                precise float number_ = uintBitsToFloat(terms[term_ / 4u][term_ % 4u]) * row_scales[row]; \
-                float term_left_over_; \
-                integers_[b_] = integer_of_term(number_, term_left_over_); \
-                rests[row] |= in_range_ && term_left_over_ != 0.0 ? 1u << TERM_OF_BYTE(k_, b_) : 0u; \
-            } \
-            BYTES bytes_ = bytes_of(integers_); \
-            [[unroll]] for (uint plane_ = 0u; plane_ < PLANES; ++plane_) { \
-                planes[((row) * PLANES + plane_) * PLANE_WORDS + k_] = bytes_[plane_]; \
-                sums_[plane_] += four_products(bytes_[plane_], 0x01010101u); \
-            } \
-        } \
-        [[unroll]] for (uint plane_ = 0u; plane_ < PLANES; ++plane_) { \
-            byte_sums[(row) * PLANES + plane_] = sums_[plane_]; \
-        } \
-        for (uint left_ = rests[row]; left_ != 0u; left_ &= left_ - 1u) { \
-            uint term_ = uint(findLSB(left_)); \
-            precise float number_ = uintBitsToFloat(TERM_AT(row, term_)) * row_scales[row]; \
-            float left_over_; \
-            integer_of_term(number_, left_over_); \
-            row_rests[row] = rest_of_sum(rest_of_left_over(left_over_)); \
-        } \
-    }
 #define FIND_ROWS \
     [[unroll]] for (uint row_ = 0u; row_ < BLOCK_ROWS; ++row_) { \
         uvec4 terms_[CHUNK / 4u]; \
@@ -224,72 +121,119 @@ shared float totals[MOST_RESULTS];
             terms_[i_] = left_four(min(first_row + row_, parameters.rows - 1u), term + 4u * i_, end_); \
         } \
         PLANES_OF_TERMS(row_, terms_) \
-        SINGLE_REST(row_) \
-    }
-#endif
-
-// The weight of a term of the chunk, out of the registers that have its words.
-#define WEIGHT_OF_TERM(weight, number, i, rest_term) \
-    { \
-        uint word_ = words[number][(i) * CHUNK_WORDS]; \
-        [[unroll]] for (uint k_ = 1u; k_ < CHUNK_WORDS; ++k_) { \
-            word_ = (rest_term) >= k_ * uint(WORD_TERMS) ? words[number][(i) * CHUNK_WORDS + k_] : word_; \
+        rest_terms[row_] = uint(max(findLSB(rests[row_]), 0)); \
+        if ((rests[row_] & rests[row_] - 1u) == 0u) { \
+            rests[row_] = 0u; \
+        } else { \
+            row_rests[row_] = 0.0; \
         } \
-        uint integer_ = integer_of(word_, rest_term); \
-        if (HIGH_BITS != 0u) { \
-            uint high_ = highs[number][(i) * MOST_HIGH]; \
-            [[unroll]] for (uint k_ = 1u; k_ < MOST_HIGH; ++k_) { \
-                high_ = (rest_term) * HIGH_BITS >= 32u * k_ ? highs[number][(i) * MOST_HIGH + k_] : high_; \
-            } \
-            integer_ |= (high_ >> ((term + (rest_term)) * HIGH_BITS & 31u) & HIGH_MASK) << uint(WEIGHT_BITS); \
-        } \
-        weight = int(number_of(integer_)) - zero_; \
     }
 
 #define MULTIPLY_COLUMN(number, i, first) \
     { \
-        FIND_BLOCK(number, i, first) \
+        float scale_ = SCALE_OF_WORD(scales[number][i], (first) + (i) / SIDES); \
+        uint zero_ = ZERO_NUMBER; \
+        if (ZERO_KIND == ZERO_IS_PACKED) { \
+            zero_ = integer_of(zeros[number][i], ZERO_OF_COLUMN((first) + (i) / SIDES)); \
+        } \
         uint less_ = uint(ZERO_OF_BYTES(zero_)); \
         uint bytes_[PLANE_WORDS]; \
         [[unroll]] for (uint k_ = 0u; k_ < PLANE_WORDS; ++k_) { \
-            uint high_ = HIGH_OF_WORD(highs[number], (i) * MOST_HIGH, k_ / WORD_PARTS); \
-            bytes_[k_] = WEIGHT_BYTES(words[number][(i) * CHUNK_WORDS + k_ / WORD_PARTS], high_, k_ % WORD_PARTS); \
+            bytes_[k_] = WEIGHT_BYTES(words[number][(i) * CHUNK_WORDS + k_ / WORD_PARTS], k_ % WORD_PARTS); \
         } \
         [[unroll]] for (uint row_ = 0u; row_ < BLOCK_ROWS; ++row_) { \
-            uint sums_[PLANES]; \
-            [[unroll]] for (uint plane_ = 0u; plane_ < PLANES; ++plane_) { \
-                sums_[plane_] = SUM_BIAS - less_ * byte_sums[row_ * PLANES + plane_]; \
+            uint sums_[3]; \
+            [[unroll]] for (uint plane_ = 0u; plane_ < 3u; ++plane_) { \
+                sums_[plane_] = SUM_BIAS - less_ * byte_sums[row_ * 3u + plane_]; \
                 [[unroll]] for (uint k_ = 0u; k_ < PLANE_WORDS; ++k_) { \
-                    sums_[plane_] += four_products(bytes_[k_], planes[(row_ * PLANES + plane_) * PLANE_WORDS + k_]); \
+                    sums_[plane_] += four_products(bytes_[k_], planes[(row_ * 3u + plane_) * PLANE_WORDS + k_]); \
                 } \
             } \
-            float number_ = NUMBER_OF_SUMS; \
-            int weight_; \
-            WEIGHT_OF_TERM(weight_, number, i, rest_terms[row_]) \
-            precise float rest_ = row_rests[row_] * float(weight_); \
-            precise float with_rest_ = number_ + rest_; \
-            number_ = with_rest_; \
-            VALUE_AT((((first) - stage) * SIDES + (i)) * BLOCK_ROWS + row_) = VALUE_OF_NUMBER(number_, row_); \
+            float number_ = number_of_sums(sums_[0], sums_[1], sums_[2]); \
+            /* The only m that is not zero, if there is one: no product of more than 24 bits. */ \
+            uint word_ = words[number][(i) * CHUNK_WORDS]; \
+            [[unroll]] for (uint k_ = 1u; k_ < CHUNK_WORDS; ++k_) { \
+                word_ = rest_terms[row_] >= k_ * uint(WORD_TERMS) ? words[number][(i) * CHUNK_WORDS + k_] : word_; \
+            } \
+            precise float weight_ = float(int(integer_of(word_, rest_terms[row_])) - int(zero_)); \
+            number_ = exact_product_plus(row_rests[row_], weight_, number_); \
+            bool is_late_ = rests[row_] != 0u; \
+            precise float factor_ = exact_product_plus(is_late_ ? 0.0 : row_units[row_], scale_, is_late_ ? 1.0 : 0.0); \
+            precise float value_ = number_ * factor_; \
+            VALUE_AT((((first) - stage) * SIDES + (i)) * BLOCK_ROWS + row_) = value_; \
         } \
     }
 
 // Adds the rests of a chunk that has several, and scales.
-#ifdef IS_WIDE
-#define SCALED(number, row) \
-    value_of_chunk(number, term_sums[row], row_units[row], SCALE_AND_MINIMUM_AT(i_, column_, term))
-#else
-#define SCALED(number, row) \
-    value_of_chunk(number, row_units[row], uintBitsToFloat(operand(SCALE_AT(i_, scale_index(column_, term)))))
-#endif
 #define ADD_RESTS(row) \
     if (rests[row] != 0u) { \
         [[dont_unroll]] for (uint i_ = 0u; i_ < results / BLOCK_ROWS; ++i_) { \
             uint column_ = min(first_column + stage + i_ / SIDES, last_column); \
             float rest_ = rest_of_chunk(min(first_row + (row), parameters.rows - 1u), column_, i_ % SIDES, term, rests[row], row_scales[row]); \
             precise float number_ = VALUE_AT(i_ * BLOCK_ROWS + (row)) + rest_; \
-            VALUE_AT(i_ * BLOCK_ROWS + (row)) = SCALED(number_, row); \
+            float scale_ = uintBitsToFloat(operand(SCALE_AT(i_, scale_index(column_, term)))); \
+            VALUE_AT(i_ * BLOCK_ROWS + (row)) = value_of_chunk(number_, row_units[row], scale_); \
         } \
     }
+#else
+#define DECLARE_ROWS \
+    float terms[BLOCK_ROWS * CHUNK]; \
+    float row_sums[BLOCK_ROWS]; \
+    uint row_least[BLOCK_ROWS];
+#define ADD_RESTS(row)
+
+#define FIND_ROWS \
+    [[unroll]] for (uint row_ = 0u; row_ < BLOCK_ROWS; ++row_) { \
+        uint lowest_ = NO_LOWEST; \
+        precise float sum_ = 0.0; \
+        [[unroll]] for (uint i_ = 0u; i_ < CHUNK; i_ += 4u) { \
+            uint end_ = is_inside ? parameters.terms : 0u; \
+            uvec4 four_ = left_four(min(first_row + row_, parameters.rows - 1u), term + i_, end_); \
+            lowest_ = min(lowest_, lowest_of_four(four_)); \
+            [[unroll]] for (uint j_ = 0u; j_ < 4u; ++j_) { \
+                terms[row_ * CHUNK + i_ + j_] = uintBitsToFloat(four_[j_]); \
+                sum_ = sum_ + uintBitsToFloat(four_[j_]); \
+            } \
+        } \
+        row_sums[row_] = sum_; \
+        row_least[row_] = least_scale(lowest_); \
+    }
+
+#define MULTIPLY_COLUMN(number, i, first) \
+    { \
+        uint zero_at_ = ZERO_KIND == ZERO_IS_NUMBER ? 0u : ZERO_OF_COLUMN((first) + (i) / SIDES); \
+        uint zero_ = ZERO_KIND == ZERO_IS_NUMBER ? ZERO_NUMBER : zero_of(zeros[number][i], zero_at_); \
+        uvec2 entry_ = entry_of(scale_of(scales[number][i], SCALE_OF_COLUMN((first) + (i) / SIDES)), zero_); \
+        uint minimum_ = HAS_MINIMA ? minimum_of(scales[number][i], zeros[number][i], zero_at_) : 0u; \
+        FIND_EXPONENTS \
+        uint lowest_ = NO_LOWEST; \
+        float products_[BLOCK_ROWS]; \
+        [[unroll]] for (uint row_ = 0u; row_ < BLOCK_ROWS; ++row_) { products_[row_] = 0.0; } \
+        [[unroll]] for (uint k_ = 0u; k_ < CHUNK_WORDS; ++k_) { \
+            uint word_ = FLIPPED(words[number][(i) * CHUNK_WORDS + k_]); \
+            uint high_ = HIGH_OF_WORD(highs[number], (i) * MOST_HIGH, k_); \
+            float biased_[WORD_TERMS]; \
+            BIASED_TERMS(word_, high_, biased_) \
+            [[unroll]] for (uint j_ = 0u; j_ < uint(WORD_TERMS); ++j_) { \
+                precise float bias_ = (BIAS(j_) + HALF_RANGE) + (ZERO_KIND == ZERO_IS_FLOAT ? 0.0 : uintBitsToFloat(entry_.y)); \
+                precise float weight_ = biased_[j_] - bias_; \
+                if (ZERO_KIND == ZERO_IS_FLOAT) { \
+                    precise float difference_ = weight_ - uintBitsToFloat(entry_.y); \
+                    weight_ = difference_; \
+                    lowest_ = min(lowest_, lowest_of(floatBitsToUint(difference_))); \
+                } \
+                [[unroll]] for (uint row_ = 0u; row_ < BLOCK_ROWS; ++row_) { \
+                    float own_ = terms[row_ * CHUNK + k_ * uint(WORD_TERMS) + j_]; \
+                    products_[row_] = chunk_product_plus(own_, weight_, products_[row_]); \
+                } \
+            } \
+        } \
+        [[unroll]] for (uint row_ = 0u; row_ < BLOCK_ROWS; ++row_) { \
+            float value_ = value_of_chunk(products_[row_], row_sums[row_], entry_.x, minimum_, row_least[row_], lowest_); \
+            VALUE_AT((((first) - stage) * SIDES + (i)) * BLOCK_ROWS + row_) = value_; \
+        } \
+    }
+#endif
 
 void main() {
     WORK_GROUP(group)
@@ -304,8 +248,7 @@ void main() {
     uint scales[2][LINES];
     uint zeros[2][LINES];
     uint highs[2][LINES * MOST_HIGH];
-    DECLARE_PLANES(BLOCK_ROWS)
-    uint rest_terms[BLOCK_ROWS];
+    DECLARE_ROWS
     for (uint iteration = 0u; iteration < SEGMENTS; iteration += SEGMENTS_BESIDE) {
         uint segments = min(SEGMENTS_BESIDE, SEGMENTS - iteration);
         uint own_term = (iteration + beside) * SEGMENT + within * CHUNK;
