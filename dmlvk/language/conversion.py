@@ -16,7 +16,7 @@ from dmlvk.errors import InvalidArgumentError, ModelFileError
 from dmlvk.language.architectures import decoder_of
 from dmlvk.language.decoder import Decoder, Layer
 from dmlvk.language.decoder_graph import DecoderGraph
-from dmlvk.language.folder import MadeModel, ModelFolder
+from dmlvk.language.folder import ConvertedModel, ModelFolder
 from dmlvk.language.gguf_source import GgufSource
 from dmlvk.language.gguf_tokenizer import GgufTokenizer
 from dmlvk.language.hub_source import HubSource
@@ -47,10 +47,10 @@ def convert_gguf(file: Path | str, folder: Path | str) -> None:
     with written_folder(folder) as directory:
         source.is_for_others = True
         with open(directory / DATA, "wb") as data:
-            made = _made_of_gguf(source, data)
-        (directory / "model.onnx").write_bytes(made.model.SerializeToString())
-        (directory / "tokenizer.json").write_text(made.tokenizer.to_str(), encoding="utf-8")
-        for name, content in (("tokenizer", made.tokenizer_config), ("genai", made.config)):
+            converted = _converted_gguf(source, data)
+        (directory / "model.onnx").write_bytes(converted.model.SerializeToString())
+        (directory / "tokenizer.json").write_text(converted.tokenizer.to_str(), encoding="utf-8")
+        for name, content in (("tokenizer", converted.tokenizer_config), ("genai", converted.config)):
             (directory / f"{name}_config.json").write_text(json.dumps(content, indent=2), encoding="utf-8")
 
 
@@ -75,27 +75,27 @@ def read_folder(path: Path | str, quantize: int | None = None) -> ModelFolder:
             )
         return ModelFolder.read(named)
     if is_of_hub:
-        return ModelFolder.read(named, _made_of_hub(HubSource(named), quantize or 0))
+        return ModelFolder.read(named, _converted_hub(HubSource(named), quantize or 0))
     source = GgufSource.opened(named)
     source.quantize = quantize or 0
-    return ModelFolder.read(named, _made_of_gguf(source))
+    return ModelFolder.read(named, _converted_gguf(source))
 
 
-def _made_of_hub(source: HubSource, quantize: int) -> MadeModel:
+def _converted_hub(source: HubSource, quantize: int) -> ConvertedModel:
     """A folder of the hub has a tokenizer of its own, or SentencePiece's pieces."""
     source.quantize, pieces, tokenizer = quantize, source.folder / "tokenizer.model", None
     if not os.path.isfile(source.folder / "tokenizer.json") and os.path.isfile(pieces):
         tokenizer = GgufTokenizer.of(GgufSource([piece_file(pieces)])).tokenizer()
     decoder, graph, model = _model_of(source)
-    return MadeModel(model, graph.weights, _genai_config(decoder, source.roles(), source.search()), tokenizer)
+    return ConvertedModel(model, graph.weights, _genai_config(decoder, source.roles(), source.search()), tokenizer)
 
 
-def _made_of_gguf(source: GgufSource, data: BinaryIO | None = None) -> MadeModel:
+def _converted_gguf(source: GgufSource, data: BinaryIO | None = None) -> ConvertedModel:
     """What a file becomes; its weights are written to a file of data, if there is one."""
     tokens = GgufTokenizer.of(source)
     decoder, graph, model = _model_of(source, data)
     config = _genai_config(decoder, tokens.roles(), {})
-    return MadeModel(model, graph.weights, config, tokens.tokenizer(), tokens.configuration())
+    return ConvertedModel(model, graph.weights, config, tokens.tokenizer(), tokens.configuration())
 
 
 def _model_of(source: Source, data: BinaryIO | None = None) -> tuple[Decoder, DecoderGraph, onnx.ModelProto]:

@@ -49,7 +49,7 @@ class Names:
 
 
 @dataclasses.dataclass(frozen=True)
-class MadeModel:
+class ConvertedModel:
     """What is made of a GGUF file or a folder of the hub, in memory: the contents of a folder of onnxruntime-genai."""
 
     model: onnx.ModelProto  # whose weights lie nowhere
@@ -79,7 +79,7 @@ class ModelFolder:
         sampling: how the folder wants tokens to be chosen.
         special_tokens: texts of tokens by their role: ``bos_token``, ``eos_token`` and so on.
         chat_template: Jinja text that turns messages into a prompt; empty where there is none.
-        made: what was made of a path that is no folder of onnxruntime-genai; ``None``: it is one.
+        converted: what was made of a path that is no folder of onnxruntime-genai; ``None``: it is one.
     """
 
     path: Path
@@ -97,7 +97,7 @@ class ModelFolder:
     sampling: Sampling
     special_tokens: Mapping[str, str]
     chat_template: str
-    made: MadeModel | None = dataclasses.field(default=None, repr=False, compare=False)
+    converted: ConvertedModel | None = dataclasses.field(default=None, repr=False, compare=False)
 
     def has_caches(self, layer: int) -> bool:
         """Whether a layer has some of its own, or a state."""
@@ -108,11 +108,11 @@ class ModelFolder:
         return self.key_heads[layer % len(self.key_heads)], self.head_sizes[layer % len(self.head_sizes)]
 
     @classmethod
-    def read(cls, path: Path | str, made: MadeModel | None = None) -> ModelFolder:
+    def read(cls, path: Path | str, converted: ConvertedModel | None = None) -> ModelFolder:
         """Reads genai_config.json, and what is beside it.
 
         Args:
-            made: what was made of the path, where that is a GGUF file or a folder of the hub.
+            converted: what was made of the path, where that is a GGUF file or a folder of the hub.
 
         Raises:
             ModelFileError: a file or a member is missing, damaged or of no possible value.
@@ -120,22 +120,22 @@ class ModelFolder:
             UnsupportedError: the folder has a model of another kind (several files, pictures, speech).
         """
         named = checked_path(path, "LanguageModel")
-        config = JsonMembers(named, made.config) if made is not None else _genai_config(named)
+        config = JsonMembers(named, converted.config) if converted is not None else _genai_config(named)
         model = config.inside("model")
         if "decoder" not in model.values or any(part in model.values for part in ("encoder", "vision", "speech")):
             raise UnsupportedError(f"{config.file}: only models of one decoder for text are run")
         decoder, search = model.inside("decoder"), config.inside("search", default={})
-        has_own = made is None or made.tokenizer is None
+        has_own = converted is None or converted.tokenizer is None
         if has_own and not os.path.isfile(named / _TOKENIZER):
             raise ModelFileError(f"{named}: has no {_TOKENIZER}, without which texts are no tokens")
         if named.is_dir():
             tokens, template = _tokenizer_facts(named)
         else:
-            tokens, template = _facts(named, {} if made is None else made.tokenizer_config)
+            tokens, template = _facts(named, {} if converted is None else converted.tokenizer_config)
         vocabulary, context = model.whole("vocab_size"), model.whole("context_length")
         return cls(
             named,
-            named if made is not None else _onnx_file(named, decoder),
+            named if converted is not None else _onnx_file(named, decoder),
             named / _TOKENIZER if has_own else named,
             _names(decoder),
             decoder.whole("num_hidden_layers"),
@@ -149,7 +149,7 @@ class ModelFolder:
             _sampling(search),
             tokens,
             template,
-            made,
+            converted,
         )
 
 

@@ -67,17 +67,17 @@ class LanguageModel:
     ) -> None:
         onnx = _onnx()
         self.folder = read_folder(path, quantize)
-        made = self.folder.made
-        self.tokenizer = (made and made.tokenizer) or read_tokenizer(self.folder.tokenizer)
+        converted = self.folder.converted
+        self.tokenizer = (converted and converted.tokenizer) or read_tokenizer(self.folder.tokenizer)
         self.max_length = self._checked_length(max_length)
         if not isinstance(sequences, int) or isinstance(sequences, bool) or not 1 <= sequences <= MOST_SEQUENCES:
             raise InvalidArgumentError(
                 f"{self.folder.path}: sequences must be from 1 to {MOST_SEQUENCES}; got {sequences!r}"
             )
         options, weights = {} if arithmetic is None else {"arithmetic": arithmetic}, onnx.SessionOptions()
-        if made is not None:
-            weights.add_external_initializers(list(made.weights), list(made.weights.values()))
-        model = self.folder.model if made is None else made.model
+        if converted is not None:
+            weights.add_external_initializers(list(converted.weights), list(converted.weights.values()))
+        model = self.folder.model if converted is None else converted.model
         self._opened = self._session = onnx.InferenceSession(model, weights, device=device, **options)
         try:
             if drafts:

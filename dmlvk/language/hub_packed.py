@@ -82,7 +82,7 @@ class Packing:
             wide = scale[np.arange(start, stop) // blocks[0]].repeat(min(blocks[1], columns), 1)[:, :columns]
             return source.finite(f"{module}.weight", _FP8[contents_of(codes[start:stop])] * wide)
 
-        return Matrix(32, FileArray.made(read, (rows, columns), np.float32, files_of([codes]), columns))
+        return Matrix(32, FileArray.computed(read, (rows, columns), np.float32, files_of([codes]), columns))
 
     def _of_integers(self, module: str, rows: int, columns: int) -> Matrix:
         source, is_awq = self._source, self._method == "awq"
@@ -115,7 +115,7 @@ class Packing:
                 made = dataclasses.replace(made, scales=halves)
             if (whole == made.zero).all():
                 return made
-            own = FileArray.made(lambda *some: zeros(*some).astype(np.uint8), (rows, count), np.uint8, files)
+            own = FileArray.computed(lambda *some: zeros(*some).astype(np.uint8), (rows, count), np.uint8, files)
             return dataclasses.replace(made, zeros=own)
         middle = 0 if bits < 8 else made.zero
 
@@ -123,7 +123,7 @@ class Packing:
             made: Numbers = (zeros(start, stop) - middle).astype(np.float32) * np.asarray(scales[start:stop])
             return made
 
-        below = FileArray.made(minima, (rows, count), np.float32, files_of([words, scales]))
+        below = FileArray.computed(minima, (rows, count), np.float32, files_of([words, scales]))
         return dataclasses.replace(made, minima=Matrix(32, below), zero=middle)
 
     def _integers(self, module: str, shape: tuple[int, int, int], bits: int, order: Numbers | None) -> FileArray:
@@ -132,7 +132,7 @@ class Packing:
         if self._method == "awq":
             words = source.codes(f"{module}.qweight", (width * 8 // bits, rows // of_word))
             read = functools.partial(_rows_of_awq, words)
-            made = FileArray.made(read, shape, np.uint8, files_of([words]), width // 4)
+            made = FileArray.computed(read, shape, np.uint8, files_of([words]), width // 4)
         else:
             words = source.codes(f"{module}.qweight", (width // 4, rows))
             blocks = words.view(np.uint8).reshape(*words.shape, -1).swapaxes(0, 1)

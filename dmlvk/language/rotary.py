@@ -45,7 +45,7 @@ class Rotary:
             return rows.astype(np.float32)
 
         rows = (functools.partial(table, function) for function in (np.cos, np.sin))
-        return [FileArray.made(each, (context, pairs), np.float32) for each in rows]
+        return [FileArray.computed(each, (context, pairs), np.float32) for each in rows]
 
 
 def rotary(source: Source, base: float, size: int, scaling: Mapping[str, Any], context: int, number: int = 0) -> Rotary:

@@ -258,7 +258,7 @@ class Matrix:
         def read(start: int, stop: int) -> Numbers:
             return self.part(start, stop)._with(np.asarray)._multiplied_out()
 
-        return FileArray.made(read, (self.rows, self.columns), np.float32, files)
+        return FileArray.computed(read, (self.rows, self.columns), np.float32, files)
 
     def _multiplied_out(self) -> Numbers:
         """The same of packed numbers in memory."""

@@ -79,7 +79,7 @@ class FileArray(np.lib.mixins.NDArrayOperatorsMixin):
         return cls([_Rows(blocks, (order,))], shape, dtype)
 
     @classmethod
-    def made(
+    def computed(
         cls,
         read: Callable[[int, int], Array],  # rows from one to another, as often as somebody wants them
         shape: tuple[int, ...],

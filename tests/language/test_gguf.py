@@ -411,7 +411,7 @@ def test_numbers_that_stay_in_the_file_are_read_by_whoever_looks(tmp_path: Path,
 def test_a_file_that_is_cut_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its pages are not there any more, and whoever touched one would end the process."""
     write_packed(tmp_path / "model.gguf", monkeypatch, "Q4_K")
-    made = read_folder(tmp_path / "model.gguf").made
+    made = read_folder(tmp_path / "model.gguf").converted
     assert made is not None
     options = SessionOptions()
     options.add_external_initializers(list(made.weights), list(made.weights.values()))
@@ -423,7 +423,7 @@ def test_a_file_that_is_cut_while_it_is_read_is_refused(tmp_path: Path, monkeypa
 def test_numbers_of_a_file_are_neither_copied_nor_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_packed(tmp_path / "model.gguf", monkeypatch, "Q4_K")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
-    made = read_folder(tmp_path / "model.gguf").made
+    made = read_folder(tmp_path / "model.gguf").converted
     assert made is not None
     copied = sum(array.nbytes for array in made.weights.values() if not is_of_files(array))
     assert copied + made.model.ByteSize() < (tmp_path / "model.gguf").stat().st_size / 10

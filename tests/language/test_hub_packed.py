@@ -124,7 +124,7 @@ def packed_as(way: str, weights: Any, random_: Any) -> tuple[dict[str, Any], Any
 
 def weights_of(path: Path, at_once: int) -> dict[str, bytes]:
     """The contents of a model's constants, read by about so many bytes of the file."""
-    made = read_folder(path).made
+    made = read_folder(path).converted
     assert made is not None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dmlvk.support.file_arrays._AT_ONCE", at_once)
