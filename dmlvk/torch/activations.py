@@ -22,12 +22,12 @@ def in_float32(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Ten
     """Computes halves in FLOAT32, as PyTorch does, and rounds once."""
 
     @functools.wraps(function)
-    def wide(first: torch.Tensor, *others: Any) -> torch.Tensor:
+    def wide(first: torch.Tensor, *others: Any, **named: Any) -> torch.Tensor:
         given = [
             item.to(torch.float32) if isinstance(item, torch.Tensor) and item.dtype in _HALVES else item
             for item in (first, *others)
         ]
-        return function(*given).to(first.dtype)
+        return function(*given, **named).to(first.dtype)
 
     return wide
 

@@ -86,13 +86,12 @@ RECURRENT: dict[Any, Callable[..., Any]] = {
 
 
 _DECOMPOSED = [
-    _aten.native_layer_norm_backward.default, _aten.native_group_norm_backward.default,
-    _aten.native_batch_norm_backward.default, _aten.nll_loss_forward.default, _aten.nll_loss_backward.default,
-    _aten.mse_loss.default, _aten.mse_loss_backward.default, _aten.unbind.int, _aten.triu.default,
-    _aten.tril.default, _aten._native_batch_norm_legit.default, _aten._native_batch_norm_legit.no_stats,
-    _aten.native_batch_norm.default, _aten.grid_sampler_2d.default, _aten.max_pool3d_with_indices.default,
-    _aten.upsample_bicubic2d.default, _aten.unbind_copy.int, _aten.narrow_copy.default,
-    _aten.as_strided_copy.default,
+    _aten.native_group_norm_backward.default, _aten.native_batch_norm_backward.default,
+    _aten.nll_loss_forward.default, _aten.nll_loss_backward.default, _aten.mse_loss.default,
+    _aten.mse_loss_backward.default, _aten.unbind.int, _aten.triu.default, _aten.tril.default,
+    _aten._native_batch_norm_legit.default, _aten.native_batch_norm.default, _aten.grid_sampler_2d.default,
+    _aten.max_pool3d_with_indices.default, _aten.upsample_bicubic2d.default, _aten.unbind_copy.int,
+    _aten.narrow_copy.default, _aten.as_strided_copy.default,
 ]  # fmt: skip
 
 _KEPT = [_aten.embedding_dense_backward.default, _aten.scaled_dot_product_attention.default, *LOWERED]
@@ -334,6 +333,26 @@ def _diagonal_scatter(x: torch.Tensor, source: torch.Tensor, offset: int = 0, di
     return torch.where(columns - rows[:, None] == offset, spread, moved).movedim((-2, -1), (dim1, dim2))
 
 
+def _with_wide_statistics(operator: Any, *places: int) -> Callable[..., Any]:
+    """Takes a normalization apart in FLOAT32, as on other devices; PyTorch's are rounded as its CPU keeps them.
+
+    Args:
+        places: of the arguments that are to be FLOAT32 at least.
+    """
+    (taken_apart,) = get_decompositions([operator]).values()
+
+    def decomposed(*arguments: Any) -> Any:
+        made, *others = taken_apart(
+            *[
+                one.to(torch.promote_types(one.dtype, torch.float32)) if n in places else one
+                for n, one in enumerate(arguments)
+            ]
+        )
+        return None if made is None else made.to(arguments[0].dtype), *others
+
+    return decomposed
+
+
 def _flash_attention(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -405,6 +424,9 @@ _OWN: dict[Any, Callable[..., Any]] = {
     _aten._native_multi_head_attention.default: _attention,
     _aten._transformer_encoder_layer_fwd.default: _encoder_layer,
     _aten.native_dropout.default: _dropout,
+    # whose inverse of the deviation is divided by the number of elements, below FLOAT16
+    _aten.native_layer_norm_backward.default: _with_wide_statistics(_aten.native_layer_norm_backward.default, 3, 4),
+    _aten._native_batch_norm_legit.no_stats: _with_wide_statistics(_aten._native_batch_norm_legit.no_stats, 0),
     _aten.masked_scatter.default: _masked_scatter,
     _aten.diagonal_scatter.default: _diagonal_scatter,
     _aten._scaled_dot_product_flash_attention_for_cpu.default: _flash_attention,

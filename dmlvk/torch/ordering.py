@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from dmlvk.torch.activations import in_float32
+
 _aten = torch.ops.aten
 
 
@@ -171,9 +173,10 @@ def _segments_back(
     return torch.where(is_in, given, 0)
 
 
+@in_float32
 def _addbmm(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: Any = 1, alpha: Any = 1) -> torch.Tensor:
     made = torch.bmm(a, b).sum(0) * alpha
-    return made.to(x.dtype) if beta == 0 else (made + x * beta).to(x.dtype)
+    return made if beta == 0 else made + x * beta
 
 
 ORDERING: dict[Any, Callable[..., Any]] = {

@@ -129,6 +129,41 @@ def test_statistics_that_run_have_the_digits_of_their_type(on: str) -> None:
     torch.testing.assert_close(found[1], found[0], rtol=1e-5, atol=1e-7)
 
 
+_NORMS: dict[str, Callable[..., Any]] = {
+    "layer_norm": lambda x, w: functional.layer_norm(x, x.shape[2:], w.repeat(125)),
+    "batch_norm": lambda x, w: functional.batch_norm(x, None, None, w, w, training=True),
+    "batch_norm with statistics": lambda x, w: functional.batch_norm(
+        x, w.detach() * 0, w.detach() * 0 + 1, w, None, training=True
+    ),
+}
+_IN_HALVES: dict[str, tuple[Callable[..., Any], Callable[[], Sequence[Any]]]] = {
+    **{name: (norm, lambda: (torch.randn(6, 4, 500) * 3 + 500, torch.rand(4))) for name, norm in _NORMS.items()},
+    "layer_norm of many": (lambda x: functional.layer_norm(x, (50000,)), lambda: (torch.randn(2, 50000) * 1000,)),
+    "addbmm": (
+        lambda *given: torch.addbmm(*given, alpha=0.001),
+        lambda: (torch.randn(5, 5), torch.randn(3, 5, 100) * 50, torch.randn(3, 100, 5) * 50),
+    ),
+    "means of large parts": (
+        lambda x: functional.adaptive_avg_pool2d(x * 1000, (1, 2)),
+        lambda: (torch.randn(1, 1, 400, 400),),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _IN_HALVES)
+def test_halves_are_computed_in_float32(on: str, name: str) -> None:
+    """Gradients included, whose parts would be lost in FLOAT16 or beyond it; as other devices of PyTorch do."""
+    compute, draw = _IN_HALVES[name]
+    operands, found = [one.half() for one in draw()], []
+    for where, dtype in (("cpu", torch.float64), (on, torch.float16)):
+        own = [one.to(where, dtype).requires_grad_() for one in operands]
+        made = compute(*own)
+        made.backward(torch.linspace(-30, 50, made.numel()).half().reshape(made.shape).to(where, dtype))
+        found.append([made, *(one.grad for one in own)])
+    for wanted, own in zip(*found, strict=True):
+        torch.testing.assert_close(own.cpu().double(), wanted, rtol=2e-3, atol=2e-3 * wanted.abs().max().item())
+
+
 @pytest.mark.parametrize("shape", [(2, 4), (3,), (2, 2, 1)])
 def test_masks_have_the_shape_of_what_they_choose_from(on: str, shape: tuple[int, ...]) -> None:
     for where in ("cpu", on):

@@ -73,6 +73,9 @@ _PACKAGE = str(Path(__file__).parents[2])
 _OF_SOME = ("max.dim", "min.dim", "argmax.default", "argmin.default", "median.dim", "mode.default", "aminmax.default")
 """Those that give an element of those along an axis."""
 
+_OF_STATISTICS = ("native_layer_norm.default", "_native_batch_norm_legit_functional.default")
+"""Whose second and third result are FLOAT32 on devices, and have the operand's type on the CPU that traces know."""
+
 _MOST_KNOWN = 64  # Sets of numbers that are found at once
 
 _MOST_NUMBERS = 8  # Sets of numbers for which an operator has graphs of its own, where they cannot be inputs
@@ -205,6 +208,8 @@ def _nodes(operator: Any, tensors: Sequence[TensorForm], arguments: Any, numbers
         plain = examples | {NumberForm(place): value for place, value in enumerate(numbers)}
         positional, named = filled(plain)
         result = operator(*positional, **named)
+        if name_of_operator(operator) in _OF_STATISTICS:
+            result = result[0], *(one.float() for one in result[1:3]), *result[3:]
         number = torch.empty((), dtype=torch.float32, device="cpu") if numbers else None
     for form, placeholder in given.items():
         placeholder.meta["val"] = examples.get(form, number)

@@ -186,8 +186,8 @@ def adaptive_average_pool_backward(context: Context, gradient: Expression, x: Ex
         raise NotLowered("parts of different sizes")
     inside = height // rows, width // columns
     count = math.prod(before)
-    parts = context.reshaped(context.tensor(gradient), (count, rows, 1, columns, 1))
-    each = parts / context.tensor(inside[0] * inside[1])
+    parts, size = context.operands(gradient, inside[0] * inside[1])
+    each = context.reshaped(parts, (count, rows, 1, columns, 1)) / size
     return context.reshaped(each.broadcast_to((count, rows, inside[0], columns, inside[1])), context.shape)
 
 
