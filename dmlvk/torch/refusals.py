@@ -22,6 +22,9 @@ _CHECKED = {
 }  # fmt: skip
 """Operators that are asked for, beside those that compute each element alone."""
 
+_SIZED = {"layer_norm", "group_norm", "native_layer_norm", "native_group_norm", "convolution"}
+"""Operators with integers that are sizes or numbers of parts, which single elements have not."""
+
 _MOST_ANSWERS = 4096  # Those not used for longest go first
 
 
@@ -61,14 +64,18 @@ def _kind(item: Any) -> tuple[Any, Any]:
     return (int, 1) if isinstance(value, torch.SymInt) else (type(value), value)
 
 
+def _single(kind: Any, value: Any, fill: int, *, is_sized: bool) -> Any:
+    if isinstance(kind, torch.dtype):
+        return torch.full((1,) * value, fill, dtype=kind, device="cpu")
+    return min(value, 1) if is_sized and kind is int else value
+
+
 @functools.lru_cache(_MOST_ANSWERS)
 def _refuses(operator: Any, kinds: tuple[Any, ...], places: TreeSpec) -> bool:
     fill = 1 if torch.Tag.pointwise in operator.tags else 0  # a divisor, or a place
     with _disable_current_modes(), torch._C._DisableAutocast(), without_gradients():
-        single = [
-            torch.full((1,) * value, fill, dtype=kind, device="cpu") if isinstance(kind, torch.dtype) else value
-            for kind, value in kinds
-        ]
+        is_sized = operator._schema.name.removeprefix("aten::") in _SIZED
+        single = [_single(kind, value, fill, is_sized=is_sized) for kind, value in kinds]
         args, kwargs = tree_unflatten(single, places)
         try:
             operator(*args, **kwargs)

@@ -13,6 +13,8 @@ import dmlvk as dml
 
 torch = pytest.importorskip("torch")
 
+from dmlvk.torch.refusals import is_refused  # noqa: E402 - needs PyTorch
+
 functional = torch.nn.functional
 INFINITY, NAN = math.inf, math.nan
 NUMBERS = (0.0, -0.0, 1.0, -1.0, 2.5, -2.5, INFINITY, -INFINITY, NAN, 3.0, -3.0, 7.0, -7.0, 0.1, -0.1)
@@ -214,3 +216,16 @@ def test_mixed_types_have_results_of_the_type_that_pytorch_gives(name: str, stri
             compiled = torch.compile(program, backend="dmlvk", options={"device": device})
             torch.testing.assert_close(compiled(*inputs), wanted)
     assert computed
+
+
+@pytest.mark.parametrize("is_computed", [True, False])
+def test_mixed_types_of_normalizations_are_asked_for_apart_from_their_sizes(is_computed: bool) -> None:
+    x, weight = torch.zeros(4, 8, 6), torch.zeros(8)
+    x, weight = (x.half(), weight) if is_computed else (x, weight.half())
+    aten = torch.ops.aten
+    for operator, arguments in (
+        (aten.native_layer_norm.default, (x.transpose(1, 2), [8], weight, weight, 1e-5)),
+        (aten.native_group_norm.default, (x, weight, weight, 4, 8, 6, 2, 1e-5)),
+        (aten.group_norm.default, (x, 2, weight, weight)),
+    ):
+        assert is_refused(operator, arguments, {}) is not is_computed, operator
