@@ -19,6 +19,7 @@ from dmlvk.onnx.nodes.values import (
     NeedsValue,
     NodeInputError,
     NotOnDevice,
+    Tensor,
     Value,
     element_of,
 )
@@ -150,6 +151,8 @@ def of_pretended(step: Step, inputs: Sequence[Value | None], device: Device) -> 
 
 
 def _pretended(graph: Assembly, number: int, value: Value | None, size: int) -> Value | None:
+    if isinstance(value, Tensor):  # of another graph
+        return graph.input(f"pretended {number}", value.element, value.shape)
     if not isinstance(value, Known) or not is_empty(value.value):
         return value
     element = element_of(value.value)

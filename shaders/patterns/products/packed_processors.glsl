@@ -24,7 +24,7 @@ layout(constant_id = 21) const bool CHUNKS_ARE_WHOLE = false;
 // subgroup (SHARES_TERMS), each loads others of their terms, and hands on what it makes of them.
 #if SHARES_TERMS
 #define OWN_TERMS (CHUNK / INVOCATIONS)
-#define TERM_NUMBER(i) ((i) * INVOCATIONS + gl_SubgroupInvocationID)
+#define TERM_NUMBER(i) ((i) * INVOCATIONS + lane) // lane: of all bits, as the invocation's number is not
 #define OF_ALL(own, number) subgroupShuffle(own[(number) / INVOCATIONS], (number) % INVOCATIONS)
 #define LARGEST_OF(number) subgroupMax(number)
 #define SMALLEST_OF(number) subgroupMin(number)
@@ -64,6 +64,9 @@ layout(constant_id = 21) const bool CHUNKS_ARE_WHOLE = false;
 // The condition of a loop comes last: llvmpipe executes a body once more for no invocation where it comes first.
 void main() {
     WORK_GROUP(group)
+#if SHARES_TERMS
+    uint lane = gl_SubgroupInvocationID;
+#endif
     uint first_row = group % parameters.row_tiles * BLOCK_ROWS;
     uint first_column = group / parameters.row_tiles * GROUP_COLUMNS + index_in_group();
     float totals[MOST_COLUMNS * BLOCK_ROWS];
